@@ -1,0 +1,117 @@
+r"""Inference of the hyperparameters: given, or by type-II maximum a posteriori.
+
+The NumPyro programs of a policy define the posterior of its hyperparameters. Its mode is taken
+in unconstrained coordinates (the logarithms of all positive sites), where a log-normal prior is
+a normal density. Every function here is pure, and compiled once per capacity of the data.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optimistix
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Bool, Float, Int
+from numpyro import handlers
+from numpyro.infer.util import constrain_fn, potential_energy, unconstrain_fn
+
+from bayes_cmab.data import Data
+from bayes_cmab.models.priors import Sites
+from bayes_cmab.policies.base import Policy, Program
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Keep the hyperparameters that were given (by default the medians of the priors)."""
+
+    every: None = None
+
+
+@dataclass(frozen=True)
+class MAP:
+    """Maximise the posterior of the hyperparameters, warm-started, every few rounds.
+
+    Attributes
+    ----------
+    every : rounds between two fits.
+    max_steps : of the quasi-Newton optimiser (BFGS) in one fit.
+    tolerance : relative and absolute, of the optimiser.
+    """
+
+    every: int = 5
+    max_steps: int = 60
+    tolerance: float = 1e-4
+
+    def __post_init__(self) -> None:
+        for name in ("every", "max_steps"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if not self.tolerance > 0.0:
+            raise ValueError(f"tolerance: expected a positive number, got {self.tolerance}")
+
+
+class FitInfo(NamedTuple):
+    """What happened in one fit, per program.
+
+    Attributes
+    ----------
+    steps : of the optimiser.
+    potential : minus the log posterior at the result.
+    improved : whether the result is finite and no worse than the start; if not, the start is kept.
+    """
+
+    steps: Int[Array, ""]
+    potential: Float[Array, ""]
+    improved: Bool[Array, ""]
+
+
+def potential(program: Program, unconstrained: Sites) -> Float[Array, ""]:
+    """Return minus the log posterior density of unconstrained sites."""
+    energy: Array = potential_energy(program.model, program.arguments, {}, unconstrained)
+    return energy
+
+
+def sample_sites(program: Program) -> list[str]:
+    """Return the names of the unobserved sample sites of a program."""
+    seeded = handlers.seed(program.model, jax.random.key(0))
+    trace = handlers.trace(seeded).get_trace(*program.arguments)
+    return [
+        name
+        for name, site in trace.items()
+        if site["type"] == "sample" and not site["is_observed"]
+    ]
+
+
+def maximise_program(
+    program: Program, start: Sites, settings: MAP
+) -> tuple[Sites, FitInfo]:
+    """Return the mode of one program's sites, searched from ``start`` (both constrained)."""
+    model, arguments = program
+    flat, restore = ravel_pytree(unconstrain_fn(model, arguments, {}, start))
+
+    def objective(position: Array, _: Any) -> Array:
+        return potential(program, restore(position))
+
+    solver = optimistix.BFGS(rtol=settings.tolerance, atol=settings.tolerance)
+    solution = optimistix.minimise(
+        objective, solver, flat, max_steps=settings.max_steps, throw=False
+    )
+    before, after = objective(flat, None), objective(solution.value, None)
+    improved = jnp.isfinite(after) & (after <= before) & jnp.all(jnp.isfinite(solution.value))
+    best = jnp.where(improved, solution.value, flat)
+    info = FitInfo(solution.stats["num_steps"], jnp.where(improved, after, before), improved)
+    found: Sites = constrain_fn(model, arguments, {}, restore(best))
+    return found, info
+
+
+def maximise[State](
+    policy: Policy[State], data: Data, start: Sites, settings: MAP
+) -> tuple[Sites, dict[str, FitInfo]]:
+    """Return the mode of all of a policy's sites, program by program."""
+    sites, info = dict(start), {}
+    for name, program in policy.programs(data).items():
+        own = {site: start[site] for site in sample_sites(program)}
+        found, info[name] = maximise_program(program, own, settings)
+        sites |= found
+    return sites, info

@@ -1,0 +1,25 @@
+"""The NumPyro programs and the pure functions that they are made of."""
+
+from bayes_cmab.models.embedding import DirectRewardModel, EmbeddingModel
+from bayes_cmab.models.hyperparameters import (
+    EmbeddingHyperparameters,
+    RewardHyperparameters,
+    TransitionHyperparameters,
+)
+from bayes_cmab.models.priors import EmbeddingPriors, LogNormal, RewardPriors, TransitionPriors
+from bayes_cmab.models.reward import RewardModel
+from bayes_cmab.models.transition import TransitionModel
+
+__all__ = [
+    "DirectRewardModel",
+    "EmbeddingHyperparameters",
+    "EmbeddingModel",
+    "EmbeddingPriors",
+    "LogNormal",
+    "RewardHyperparameters",
+    "RewardModel",
+    "RewardPriors",
+    "TransitionHyperparameters",
+    "TransitionModel",
+    "TransitionPriors",
+]

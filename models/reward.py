@@ -1,0 +1,112 @@
+r"""The reward model: a Gaussian process on ``f`` with an integrated constant mean.
+
+``y = b + f(r) + noise``, ``f ~ GP(0, s_f^2 r~)`` with the normalised nuclear dominant kernel
+``r~(r, r') = <phi(r), T phi(r')> / <phi(c), T phi(c)>`` and ``b ~ N(0, mean_variance)``.
+"""
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpyro
+from jaxtyping import Array, Float
+
+from bayes_cmab.data import Outcomes
+from bayes_cmab.kernels import power_gram
+from bayes_cmab.linalg import gaussian_log_density
+from bayes_cmab.models.hyperparameters import RewardHyperparameters
+from bayes_cmab.models.priors import RewardPriors, Sites
+
+
+@dataclass(frozen=True)
+class RewardModel:
+    """A NumPyro program for the reward, and the functions that it is made of.
+
+    An instance is callable: ``MCMC(NUTS(RewardModel()), ...).run(key, outcomes)``. Its sites are
+    ``reward_lengthscale`` (d,), ``reward_scale``, ``reward_noise_scale``; the variances appear as
+    the deterministic sites ``reward_variance`` and ``reward_noise``.
+
+    Attributes
+    ----------
+    power : 1 is the nuclear dominant kernel, 0 the RBF kernel (CME-UCB and its kin).
+    unit_variance : fix ``s_f^2 = 1`` instead of inferring it.
+    integrated_mean : integrate a constant mean out; otherwise the mean of the outcomes at hand
+        is subtracted.
+    measure_scale : ``eta`` in standardised units of r.
+    priors : see `RewardPriors`.
+    """
+
+    power: int = 1
+    unit_variance: bool = False
+    integrated_mean: bool = True
+    measure_scale: float = 2.0
+    priors: RewardPriors = RewardPriors()
+
+    def __call__(self, outcomes: Outcomes) -> None:
+        """Sample the hyperparameters and score the outcomes."""
+        d = outcomes.intermediates.shape[1]
+        priors = self.priors
+        sites: Sites = {}
+        with numpyro.plate("r_dim", d):
+            sites["reward_lengthscale"] = numpyro.sample(
+                "reward_lengthscale", priors.lengthscale.scaled(d**0.25).distribution()
+            )
+        if not self.unit_variance:
+            sites["reward_scale"] = numpyro.sample("reward_scale", priors.scale.distribution())
+        sites["reward_noise_scale"] = numpyro.sample(
+            "reward_noise_scale", priors.noise_scale.distribution()
+        )
+        hyper = self.hyperparameters(sites)
+        numpyro.deterministic("reward_variance", hyper.reward_variance)
+        numpyro.deterministic("reward_noise", hyper.reward_noise)
+        numpyro.factor("reward_log_likelihood", self.log_likelihood(hyper, outcomes))
+
+    def hyperparameters(self, sites: Sites) -> RewardHyperparameters:
+        """Return the hyperparameters that the program's sites stand for."""
+        lengthscale = sites["reward_lengthscale"]
+        one = jnp.ones_like(lengthscale)
+        scale = one[..., 0] if self.unit_variance else sites["reward_scale"]
+        mean_variance = self.priors.mean_variance if self.integrated_mean else 0.0
+        return RewardHyperparameters(
+            lengthscale_r=lengthscale,
+            reward_variance=scale**2,
+            reward_noise=sites["reward_noise_scale"] ** 2 + self.priors.noise_floor**2,
+            mean_variance=mean_variance * one[..., 0],
+            measure_mean=0.0 * one,
+            measure_scale=self.measure_scale * one,
+        )
+
+    def default_sites(self, d: int) -> Sites:
+        """Return the medians of the priors, by site: the fixed agent's hyperparameters."""
+        priors = self.priors
+        sites = {
+            "reward_lengthscale": jnp.full(d, priors.lengthscale.scaled(d**0.25).median, float),
+            "reward_noise_scale": jnp.array(priors.noise_scale.median, float),
+        }
+        if not self.unit_variance:
+            sites["reward_scale"] = jnp.array(priors.scale.median, float)
+        return sites
+
+    def gram(
+        self, hyper: RewardHyperparameters, x: Float[Array, "n d"], y: Float[Array, "m d"]
+    ) -> Float[Array, "n m"]:
+        """Return the prior covariance of ``f``, ``s_f^2 r~(x, y)``."""
+        return hyper.reward_variance * power_gram(
+            self.power, x, y, hyper.lengthscale_r, hyper.measure, normalised=True
+        )
+
+    def covariance(
+        self, hyper: RewardHyperparameters, points: Float[Array, "M d"]
+    ) -> Float[Array, "M M"]:
+        """Return the covariance of the outcomes, ``A = R + mean_variance 11' + noise I``."""
+        noise = hyper.reward_noise * jnp.eye(points.shape[0])
+        return self.gram(hyper, points, points) + hyper.mean_variance + noise
+
+    def log_likelihood(self, hyper: RewardHyperparameters, outcomes: Outcomes) -> Float[Array, ""]:
+        """Return ``log N(y; 0, A)``, with ``y`` centred if there is no integrated mean."""
+        mask = outcomes.mask
+        y = outcomes.outcomes
+        if not self.integrated_mean:
+            y = y - jnp.sum(y) / jnp.maximum(outcomes.count, 1)
+        residual = jnp.where(mask, y, 0.0)
+        covariance = self.covariance(hyper, outcomes.intermediates)
+        return gaussian_log_density(residual, covariance, mask)
