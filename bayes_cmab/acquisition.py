@@ -4,9 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int
 
 from bayes_cmab.moments import Moments
 from bayes_cmab.validate import as_positive
@@ -65,21 +64,16 @@ def upper_confidence_bound(moments: Moments, beta: Float[Array, ""]) -> Float[Ar
     return moments.mean + jnp.sqrt(beta * moments.variance)
 
 
-def select(
-    key: PRNGKeyArray, score: Float[Array, " k"], offered: Bool[Array, " k"] | None = None
-) -> Int[Array, ""]:
-    """Return the index of the highest score, ties broken at random by the key.
+def select(uniform: Float[Array, " k"], score: Float[Array, " k"]) -> Int[Array, ""]:
+    """Return the index of the highest score, ties broken at random.
 
     A score that is not finite is never hidden: it makes the index -1.
 
     Parameters
     ----------
-    key : of the agent.
+    uniform : (k,) draws on [0, 1) from the agent's key.
     score : (k,).
-    offered : (k,) which actions may be chosen; all by default.
     """
-    allowed = jnp.ones(score.shape, bool) if offered is None else offered
-    best = jnp.max(jnp.where(allowed, score, -jnp.inf))
-    tie = allowed & (score == best)
-    index = jnp.argmax(jnp.where(tie, jax.random.uniform(key, score.shape), -1.0))
-    return jnp.where(jnp.all(jnp.isfinite(score) | ~allowed), index, -1)
+    tie = score == jnp.max(score)
+    index = jnp.argmax(jnp.where(tie, uniform, -1.0))
+    return jnp.where(jnp.all(jnp.isfinite(score)), index, -1)

@@ -2,6 +2,7 @@ r"""Moments of the agents that CBMP-UCB is compared with, from the same data and
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float
 
 from bayes_cmab.kernels import expected_power_gram, power_coefficients
@@ -89,8 +90,8 @@ def gp_ucb_moments(
     ``mean = ybar + E (y - ybar)``, ``variance = F - G``.
     """
     e = embedding_weights(embedding_model, posterior, context, actions)
-    used = row_mask(posterior.count, outcomes.shape[0])
-    offset = jnp.sum(jnp.where(used, outcomes, 0.0)) / jnp.maximum(posterior.count, 1)
+    used = row_mask(posterior.size, outcomes.shape[0])
+    offset = jnp.sum(jnp.where(used, outcomes, 0.0)) / jnp.maximum(posterior.size, 1)
     nothing = jnp.zeros(actions.shape[0])
     return assemble_moments(
         mean=offset + e.weights @ jnp.where(used, outcomes - offset, 0.0),
@@ -120,12 +121,15 @@ def gaussian_transition_moments(
     S = transition.hyper.transition_noise
     V = jnp.maximum(V, 0.0)
     mean, variance_reward = _atom_moments(reward_model, reward, m, V + S[None, :])
-    moved = jax.vmap(lambda mi, vi: _variance_of_smoothed_mean(reward_model, reward, mi, vi, S))
+
+    def moved(at: tuple[Array, Array]) -> Array:
+        return _variance_of_smoothed_mean(reward_model, reward, *at, S)
+
     return assemble_moments(
         mean=mean,
         reward=variance_reward,
         embedding=jnp.zeros(actions.shape[0]),
-        transition=moved(m, V),
+        transition=lax.map(moved, (m, V)),  # one matrix of pairs at a time stays in the cache
         moment=jnp.zeros(()),
         scale=jnp.maximum(reward.hyper.reward_variance, reward.hyper.mean_variance),
     )
@@ -156,7 +160,7 @@ def _atom_moments(
 ) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
     """Return mean and variance of ``b + E f(R)``, ``R ~ N(mean, variance)``, about ``f``."""
     hyper = reward.hyper
-    seen = row_mask(reward.count, reward.points.shape[0])
+    seen = row_mask(reward.size, reward.points.shape[0])
 
     def gram(m: Array, v: Array, n: Array, w: Array) -> Array:
         return hyper.reward_variance * expected_power_gram(
@@ -193,7 +197,7 @@ def _variance_of_smoothed_mean(
     rho = reward.points - hyper.measure_mean[None, :]
     h = m - hyper.measure_mean
     factor = -0.5 * (rho**2 @ ((A + delta * S) / D)) - 0.5 * jnp.sum(jnp.log(D))
-    alpha = jnp.where(row_mask(reward.count, rho.shape[0]), reward_alpha(model, reward), 0.0)
+    alpha = jnp.where(row_mask(reward.size, rho.shape[0]), reward_alpha(model, reward), 0.0)
     b = (B / D)[None, :] * rho
 
     def expectation(P: Array) -> tuple[Array, Array]:
@@ -206,6 +210,7 @@ def _variance_of_smoothed_mean(
     level_two, own_two = expectation(2.0 * A / D)
     first = alpha @ jnp.exp(factor + own_one + level_one)
     coupling = (b * (V / (1.0 + 2.0 * A / D * V))[None, :]) @ b.T
-    each = factor + own_two
-    second = alpha @ jnp.exp(each[:, None] + each[None, :] + coupling + level_two) @ alpha
+    each = factor + own_two + 0.5 * level_two
+    pairs = jnp.exp(each[:, None] + each[None, :] + coupling)
+    second = jnp.sum(alpha[:, None] * alpha[None, :] * pairs)
     return hyper.reward_variance**2 * (second - first**2)

@@ -3,7 +3,7 @@
 D1, ``Transitions``: rows (context, action, intermediate). D2, ``Outcomes``: rows (intermediate,
 outcome), which need not match any transition. ``Rewards`` holds rows (context, action, outcome):
 what an agent sees that ignores the intermediate. All are pytrees of arrays with a fixed capacity,
-of which the first ``count`` rows are in use and the rest is zero, so that a growing data set does
+of which the first ``size`` rows are in use and the rest is zero, so that a growing data set does
 not change any shape until it outgrows its capacity.
 """
 
@@ -39,13 +39,13 @@ class Transitions(NamedTuple):
     Attributes
     ----------
     contexts : (N, p). actions : (N, q). intermediates : (N, d).
-    count : rows in use.
+    size : rows in use.
     """
 
     contexts: Float[Array, "N p"]
     actions: Float[Array, "N q"]
     intermediates: Float[Array, "N d"]
-    count: Int[Array, ""]
+    size: Int[Array, ""]
 
     @classmethod
     def create(
@@ -68,29 +68,29 @@ class Transitions(NamedTuple):
         s = np.zeros((len(a), 0)) if contexts is None else as_rows(contexts, "contexts")
         count = same_length(contexts=s, actions=a, intermediates=r)
         size = _capacity(count, capacity)
-        return cls(*(pad_rows(jnp.asarray(x), size) for x in (s, a, r)), jnp.asarray(count))
+        return cls._make([*(pad_rows(jnp.asarray(x), size) for x in (s, a, r)), jnp.asarray(count)])
 
     @classmethod
     def empty(cls, p: int, q: int, d: int, capacity: int = SMALLEST_CAPACITY) -> Self:
         """Return no rows with the given numbers of columns."""
-        blank = (jnp.zeros((capacity, width)) for width in (p, q, d))
-        return cls(*blank, jnp.asarray(0))
+        blank = [jnp.zeros((capacity, width)) for width in (p, q, d)]
+        return cls._make([*blank, jnp.asarray(0)])
 
     @property
     def mask(self) -> Bool[Array, " N"]:
         """Rows in use, (N,)."""
-        return row_mask(self.count, self.contexts.shape[0])
+        return row_mask(self.size, self.contexts.shape[0])
 
     def append(
         self, context: Float[Array, " p"], action: Float[Array, " q"], intermediate: Array
     ) -> Self:
         """Return the data with one more row; the capacity must allow it."""
-        i = self.count
+        i = self.size
         return self._replace(
             contexts=self.contexts.at[i].set(context),
             actions=self.actions.at[i].set(action),
             intermediates=self.intermediates.at[i].set(intermediate),
-            count=i + 1,
+            size=i + 1,
         )
 
 
@@ -100,12 +100,12 @@ class Outcomes(NamedTuple):
     Attributes
     ----------
     intermediates : (M, d). outcomes : (M,).
-    count : rows in use.
+    size : rows in use.
     """
 
     intermediates: Float[Array, "M d"]
     outcomes: Float[Array, " M"]
-    count: Int[Array, ""]
+    size: Int[Array, ""]
 
     @classmethod
     def create(
@@ -134,15 +134,15 @@ class Outcomes(NamedTuple):
     @property
     def mask(self) -> Bool[Array, " M"]:
         """Rows in use, (M,)."""
-        return row_mask(self.count, self.outcomes.shape[0])
+        return row_mask(self.size, self.outcomes.shape[0])
 
     def append(self, intermediate: Float[Array, " d"], outcome: Float[Array, ""]) -> Self:
         """Return the data with one more row; the capacity must allow it."""
-        i = self.count
+        i = self.size
         return self._replace(
             intermediates=self.intermediates.at[i].set(intermediate),
             outcomes=self.outcomes.at[i].set(outcome),
-            count=i + 1,
+            size=i + 1,
         )
 
 
@@ -152,13 +152,13 @@ class Rewards(NamedTuple):
     Attributes
     ----------
     contexts : (N, p). actions : (N, q). outcomes : (N,).
-    count : rows in use.
+    size : rows in use.
     """
 
     contexts: Float[Array, "N p"]
     actions: Float[Array, "N q"]
     outcomes: Float[Array, " N"]
-    count: Int[Array, ""]
+    size: Int[Array, ""]
 
     @classmethod
     def empty(cls, p: int, q: int, capacity: int = SMALLEST_CAPACITY) -> Self:
@@ -170,18 +170,18 @@ class Rewards(NamedTuple):
     @property
     def mask(self) -> Bool[Array, " N"]:
         """Rows in use, (N,)."""
-        return row_mask(self.count, self.outcomes.shape[0])
+        return row_mask(self.size, self.outcomes.shape[0])
 
     def append(
         self, context: Float[Array, " p"], action: Float[Array, " q"], outcome: Float[Array, ""]
     ) -> Self:
         """Return the data with one more row; the capacity must allow it."""
-        i = self.count
+        i = self.size
         return self._replace(
             contexts=self.contexts.at[i].set(context),
             actions=self.actions.at[i].set(action),
             outcomes=self.outcomes.at[i].set(outcome),
-            count=i + 1,
+            size=i + 1,
         )
 
 
@@ -205,7 +205,7 @@ class Data(NamedTuple):
 def with_capacity[Rows: (Transitions, Outcomes, Rewards)](rows: Rows, capacity: int) -> Rows:
     """Return the same rows padded to a larger capacity."""
     *columns, count = rows
-    return type(rows)(*(pad_rows(column, capacity) for column in columns), count)  # type: ignore[arg-type]
+    return type(rows)._make([*(pad_rows(column, capacity) for column in columns), count])
 
 
 def _capacity(count: int, capacity: int | None) -> int:

@@ -26,6 +26,7 @@ __all__ = [
     "SETTINGS",
     "Environment",
     "EnvironmentState",
+    "Noise",
     "Purpose",
     "Step",
     "get_environment",
@@ -72,6 +73,15 @@ class EnvironmentState(NamedTuple):
 
     round: Int[Array, ""]
     context: Float[Array, " p"]
+
+
+class Noise(NamedTuple):
+    """Hold what is random in a round: uniform, standard normals [d] and [], the next context."""
+
+    component: Float[Array, ""]
+    intermediate: Float[Array, " d"]
+    outcome: Float[Array, ""]
+    next_context: Float[Array, " p"]
 
 
 class Step(NamedTuple):
@@ -159,10 +169,7 @@ class Environment:
         self, key: PRNGKeyArray, context: Float[Array, " p"], action: Float[Array, " q"]
     ) -> Float[Array, " d"]:
         """Draw r [d] from P(r | s, a): a component and noise, the same draws for every (s, a)."""
-        key_component, key_noise = jax.random.split(key)
-        means, scale = self._components(context, action)
-        component = _uniform_index(key_component, means.shape[0])
-        return means[component] + scale * jax.random.normal(key_noise, (self.dim_intermediate,))
+        return self._intermediate(*self._intermediate_noise(key), context, action)
 
     def outcome_mean(self, intermediate: Float[Array, " d"]) -> Float[Array, ""]:
         """Evaluate f(r) = 1 + 1.5 sum_j phi(r_j) at r [d]."""
@@ -173,7 +180,7 @@ class Environment:
         self, key: PRNGKeyArray, intermediate: Float[Array, " d"]
     ) -> Float[Array, ""]:
         """Draw y = f(r) + outcome_noise N at r [d]."""
-        return self.outcome_mean(intermediate) + self.outcome_noise * jax.random.normal(key)
+        return self._outcome(jax.random.normal(key), intermediate)
 
     def sample_offline(
         self, key: PRNGKeyArray, n: int
@@ -231,6 +238,30 @@ class Environment:
         context = self.sample_context(stream(key, 0, Purpose.CONTEXT))
         return EnvironmentState(jnp.zeros((), int), context), context
 
+    def draw(self, key: PRNGKeyArray, round_index: Int[Array, ""] | int) -> Noise:
+        """Draw everything random of a round, and the next context; `key` is the trial's."""
+        t = round_index
+        component, intermediate = self._intermediate_noise(stream(key, t, Purpose.INTERMEDIATE))
+        return Noise(
+            component,
+            intermediate,
+            jax.random.normal(stream(key, t, Purpose.OUTCOME)),
+            self.sample_context(stream(key, t + 1, Purpose.CONTEXT)),
+        )
+
+    def respond(
+        self, noise: Noise, state: EnvironmentState, action: Float[Array, " q"]
+    ) -> tuple[EnvironmentState, Step]:
+        """Answer an action with r and y, given the round's noise (see `step`)."""
+        t, context = state
+        r = self._intermediate(noise.component, noise.intermediate, context, action)
+        outcome = self._outcome(noise.outcome, r)
+        # A look-up: 61 integrals a round would cost as much as a cheap agent does.
+        row = jnp.argmin(jnp.abs(self.contexts[:, 0] - context[0]))
+        best = jnp.max(self.mean_reward_table(), axis=1)[row]
+        played = Step(context, action, r, outcome, self.mean_reward(context, action), best)
+        return EnvironmentState(t + 1, noise.next_context), played
+
     def step(
         self, key: PRNGKeyArray, state: EnvironmentState, action: Float[Array, " q"]
     ) -> tuple[EnvironmentState, Step]:
@@ -251,19 +282,22 @@ class Environment:
             The next state, and the round just played. `best_mean_reward` is the largest mean
             reward of the grid's actions in this context.
         """
-        t, context = state
-        intermediate = self.sample_intermediate(
-            stream(key, t, Purpose.INTERMEDIATE), context, action
-        )
-        outcome = self.sample_outcome(stream(key, t, Purpose.OUTCOME), intermediate)
-        # A look-up: 61 integrals a round would cost as much as a cheap agent does.
-        row = jnp.argmin(jnp.abs(self.contexts[:, 0] - context[0]))
-        best = jnp.max(self.mean_reward_table(), axis=1)[row]
-        played = Step(
-            context, action, intermediate, outcome, self.mean_reward(context, action), best
-        )
-        following = self.sample_context(stream(key, t + 1, Purpose.CONTEXT))
-        return EnvironmentState(t + 1, following), played
+        return self.respond(self.draw(key, state.round), state, action)
+
+    def _intermediate_noise(self, key: PRNGKeyArray) -> tuple[Float[Array, ""], Float[Array, " d"]]:
+        key_component, key_noise = jax.random.split(key)
+        normal = jax.random.normal(key_noise, (self.dim_intermediate,))
+        return jax.random.uniform(key_component), normal
+
+    def _intermediate(
+        self, component: Array, normal: Array, context: Array, action: Array
+    ) -> Array:
+        means, scale = self._components(context, action)
+        index = jnp.floor(means.shape[0] * component).astype(int)
+        return means[index] + scale * normal
+
+    def _outcome(self, normal: Array, intermediate: Array) -> Array:
+        return self.outcome_mean(intermediate) + self.outcome_noise * normal
 
     def _components(
         self, context: Float[Array, " p"], action: Float[Array, " q"]

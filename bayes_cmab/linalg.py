@@ -16,14 +16,18 @@ from jax import lax
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float, Int
 
-FIRST_JITTER = 1e-13
+FIRST_JITTER = 1e-10
 """First jitter tried, relative to the mean diagonal, after a factorisation without any failed."""
 
 LARGEST_JITTER = 1e-5
 """Last jitter tried; beyond it the factor is NaN and the caller must report the matrix."""
 
-SCHUR_FLOOR = 1e-14
-"""Smallest pivot accepted when a row is appended, relative to the new diagonal entry."""
+SMALLEST_PIVOT = 0.5 * FIRST_JITTER
+"""Smallest pivot ``L_ii^2`` accepted, relative to the diagonal entry: below it, rounding decides.
+
+A singular matrix may pass a Cholesky factorisation with pivots that are rounding errors; with
+them the paper's Proposition, which multiplies by two inverses, was wrong by a factor of 1e5.
+"""
 
 
 class Factor(NamedTuple):
@@ -66,13 +70,14 @@ def cholesky(
     -------
     (N, N) lower triangular ``L`` and the relative jitter that was added.
     """
-    used = jnp.where(mask, 1.0, 0.0)
-    scale = used @ jnp.diagonal(matrix) / jnp.maximum(jnp.sum(used), 1.0)
+    used, diagonal = jnp.where(mask, 1.0, 0.0), jnp.diagonal(matrix)
+    scale = used @ diagonal / jnp.maximum(jnp.sum(used), 1.0)
     last = 0.5 * LARGEST_JITTER  # half: rounding in the powers of ten must not allow one more
 
     def failed(state: tuple[Array, Array]) -> Bool[Array, ""]:
         lower, jitter = state
-        return ~jnp.all(jnp.isfinite(lower)) & (jitter < last)
+        healthy = jnp.diagonal(lower) ** 2 >= SMALLEST_PIVOT * diagonal  # false for NaN
+        return ~jnp.all(healthy) & (jitter < last)
 
     def escalate(state: tuple[Array, Array]) -> tuple[Array, Array]:
         jitter = jnp.maximum(10.0 * state[1], FIRST_JITTER)
@@ -116,7 +121,7 @@ def append_row(
     """
     v = factor.inverse @ column
     exact = diagonal - v @ v
-    pivot = jnp.maximum(exact, SCHUR_FLOOR * diagonal)
+    pivot = jnp.maximum(exact, SMALLEST_PIVOT * diagonal)
     root = jnp.sqrt(pivot)
     row = (-(v @ factor.inverse) / root).at[index].set(1.0 / root)
     jitter = jnp.maximum(factor.jitter, (pivot - exact) / diagonal)

@@ -25,6 +25,9 @@ from bayes_cmab.posteriors import (
     target_mean,
 )
 
+NEGATIVITY_TOLERANCE = 1e-6
+"""Largest relative negative variance that counts as rounding."""
+
 
 class Moments(NamedTuple):
     """Posterior moments of ``g`` for ``k`` actions.
@@ -153,9 +156,9 @@ def proposition_moments(
     hyper = reward.hyper
     lengthscale, measure = hyper.lengthscale_r, hyper.measure
     r = targets.points
-    used = row_mask(targets.count, r.shape[0])
+    used = row_mask(targets.size, r.shape[0])
     points = jnp.concatenate([r, reward.points])
-    in_use = jnp.concatenate([used, row_mask(reward.count, reward.points.shape[0])])
+    in_use = jnp.concatenate([used, row_mask(reward.size, reward.points.shape[0])])
     same = squared_distance(points, points, jnp.ones_like(lengthscale)) == 0.0
     earlier = jnp.tril(jnp.ones_like(same), -1) & in_use[None, :]
     distinct = in_use & ~jnp.any(same & earlier, axis=1)
@@ -167,7 +170,7 @@ def proposition_moments(
         return power_gram(1, x, y, lengthscale, measure)
 
     at_points = condition_targets(
-        reward_model, reward, points, jnp.asarray(points.shape[0], targets.count.dtype)
+        reward_model, reward, points, jnp.asarray(points.shape[0], targets.size.dtype)
     )
     offset = target_mean(reward_model, reward, at_points)[0]
     mean_f = jnp.where(distinct, target_mean(reward_model, reward, at_points)[1:], 0.0)

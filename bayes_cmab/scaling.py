@@ -70,5 +70,5 @@ class Scales(NamedTuple):
     @classmethod
     def identity(cls, p: int, q: int, d: int) -> Self:
         """Return units that change nothing."""
-        columns = (Units(jnp.zeros(k), jnp.ones(k)) for k in (p, q, d))
-        return cls(*columns, Units(jnp.zeros(()), jnp.ones(())))
+        s, a, r = (Units(jnp.zeros(k), jnp.ones(k)) for k in (p, q, d))
+        return cls(s, a, r, Units(jnp.zeros(()), jnp.ones(())))

@@ -19,17 +19,22 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from bayes_cmab.acquisition import BetaSchedule, select, upper_confidence_bound
 from bayes_cmab.data import Data, Outcomes, Rewards, Transitions, with_capacity
-from bayes_cmab.environments import Environment, EnvironmentState, Purpose, stream, trial_key
+from bayes_cmab.environments import (
+    Environment,
+    EnvironmentState,
+    Noise,
+    Purpose,
+    stream,
+    trial_key,
+)
 from bayes_cmab.inference import MAP, Fixed, maximise
 from bayes_cmab.models.priors import Sites
+from bayes_cmab.moments import NEGATIVITY_TOLERANCE
 from bayes_cmab.policies import Policy
 from bayes_cmab.scaling import Scales, Units
 
 LEVELS = (0.5, 0.8, 0.95)
 """Nominal levels of the central intervals of ``g`` whose coverage is recorded."""
-
-NEGATIVITY_TOLERANCE = 1e-6
-"""Largest relative negative variance that counts as rounding."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +74,10 @@ class Round(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """A trial between two segments."""
+    """A trial between two segments; ``noise`` and ``ties`` lead with the round."""
 
-    key: PRNGKeyArray
+    noise: Noise
+    ties: Float[Array, "rounds k"]
     state: EnvironmentState
     data: Data
     sites: Sites
@@ -90,6 +96,11 @@ class Record(NamedTuple):
     coverage: np.ndarray
 
 
+def environment_dims(environment: Environment) -> tuple[int, int, int]:
+    """Return the dimensions (p, q, d) of context, action and intermediate."""
+    return environment.dim_context, environment.dim_action, environment.dim_intermediate
+
+
 def declared_scales(environment: Environment) -> Scales:
     """Return the units that an environment declares."""
     e, size = environment, environment.dim_intermediate
@@ -100,6 +111,13 @@ def declared_scales(environment: Environment) -> Scales:
         Units.create(e.intermediate_center, e.intermediate_scale, "intermediate", size),
         outcome,
     )
+
+
+def tie_breaks(
+    key: PRNGKeyArray, round_index: Int[Array, ""] | int, n_actions: int
+) -> Float[Array, " k"]:
+    """Return the agent's uniform draws of a round; ``key`` is the trial's."""
+    return jax.random.uniform(stream(key, round_index, Purpose.AGENT), (n_actions,))
 
 
 def segment_ends(rounds: int, every: int | None, checkpoints: tuple[int, ...]) -> list[int]:
@@ -144,10 +162,14 @@ def play(
     FloatingPointError
         If a score was not finite, or a variance was negative beyond rounding.
     """
-    checkpoints = tuple(c for c in checkpoints if c < rounds) + (rounds,)
+    checkpoints = (*(c for c in checkpoints if c < rounds), rounds)
+    betas = jnp.stack([agent.beta(t) for t in range(rounds)])
     keys = jax.vmap(partial(trial_key, seed))(jnp.asarray(trials))
     ends = segment_ends(rounds, agent.inference.every, checkpoints)
-    batch = _begin(agent.policy, environment, offline, checkpoints[0], keys)
+    sites = agent.policy.default_sites(*environment_dims(environment))
+    noise, ties, state, data = _begin(environment, offline, rounds, checkpoints[0], keys)
+    stacked = {k: jnp.broadcast_to(v, (len(trials), *v.shape)) for k, v in sites.items()}
+    batch = Trial(noise, ties, state, data, stacked)
     played: list[Round] = []
     covered: list[Array] = []
     start = 0
@@ -157,7 +179,7 @@ def play(
         if isinstance(agent.inference, MAP) and start + offline > 0:
             batch = _refit(agent.policy, agent.inference, batch)
         batch, record = _segment(
-            agent.policy, agent.beta, environment, end - start, jnp.asarray(start), batch
+            agent.policy, environment, end - start, jnp.asarray(start), betas, batch
         )
         played.append(record)
         if coverage and end in checkpoints:
@@ -165,7 +187,7 @@ def play(
         if advance is not None:
             advance(end - start)
         start = end
-    merged = Round(*(np.concatenate(parts, axis=1) for parts in zip(*played, strict=True)))
+    merged: Round = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *played)
     _check(merged, trials)
     return Record(
         merged,
@@ -188,12 +210,14 @@ def _check(rounds: Round, trials: range) -> None:
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _begin(
-    policy: Policy[Any], environment: Environment, offline: int, capacity: int, keys: PRNGKeyArray
-) -> Trial:
-    p, q, d = environment.dim_context, environment.dim_action, environment.dim_intermediate
+    environment: Environment, offline: int, rounds: int, capacity: int, keys: PRNGKeyArray
+) -> tuple[Noise, Array, EnvironmentState, Data]:
+    """Draw everything random of a batch of trials, so that segments compile without it."""
+    p, q, d = environment_dims(environment)
+    scales = declared_scales(environment)
+    every = jnp.arange(rounds)
 
-    def one(key: PRNGKeyArray) -> Trial:
-        scales = declared_scales(environment)
+    def one(key: PRNGKeyArray) -> tuple[Noise, Array, EnvironmentState, Data]:
         r, y = environment.sample_offline(stream(key, 0, Purpose.OFFLINE), offline)
         outcomes = Outcomes(
             scales.intermediate.standardise(r),
@@ -201,8 +225,10 @@ def _begin(
             jnp.asarray(offline),
         )
         data = Data(Transitions.empty(p, q, d, capacity), outcomes, Rewards.empty(p, q, capacity))
+        noise = jax.vmap(lambda t: environment.draw(key, t))(every)
+        ties = jax.vmap(lambda t: tie_breaks(key, t, environment.actions.shape[0]))(every)
         state, _ = environment.reset(key)
-        return Trial(key, state, data, policy.default_sites(p, q, d))
+        return noise, ties, state, data
 
     return jax.vmap(one)(keys)
 
@@ -218,16 +244,17 @@ def _refit(policy: Policy[Any], settings: MAP, batch: Trial) -> Trial:
         sites, _ = maximise(policy, trial.data, trial.sites, settings)
         return trial._replace(sites=sites)
 
-    return lax.map(one, batch)
+    refitted: Trial = lax.map(one, batch)
+    return refitted
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+@partial(jax.jit, static_argnums=(0, 1, 2))
 def _segment(
     policy: Policy[Any],
-    beta: BetaSchedule,
     environment: Environment,
     length: int,
     start: Int[Array, ""],
+    betas: Float[Array, " rounds"],
     batch: Trial,
 ) -> tuple[Trial, Round]:
     scales = declared_scales(environment)
@@ -240,13 +267,16 @@ def _segment(
         data = _with_counts(trial.data, start)
         state = policy.condition(trial.sites, data, scales)
 
-        def step(carry: tuple[Any, Data, EnvironmentState], t: Array) -> tuple[Any, Round]:
+        def step(
+            carry: tuple[Any, Data, EnvironmentState], inputs: tuple[Array, Array, Noise]
+        ) -> tuple[tuple[Any, Data, EnvironmentState], Round]:
             posterior, data, world = carry
+            beta, ties, noise = inputs
             context = scales.context.standardise(world.context)
             moments = policy.moments(posterior, context, actions)
-            score = upper_confidence_bound(moments, beta(t))
-            index = select(stream(trial.key, t, Purpose.AGENT), score)
-            world, seen = environment.step(trial.key, world, offered[index])
+            score = upper_confidence_bound(moments, beta)
+            index = select(ties, score)
+            world, seen = environment.respond(noise, world, offered[index])
             action = actions[index]
             r = scales.intermediate.standardise(seen.intermediate)
             y = scales.outcome.standardise(seen.outcome)
@@ -269,19 +299,26 @@ def _segment(
             )
             return (posterior, data, world), record
 
+        def window(rows: Array) -> Array:
+            return lax.dynamic_slice_in_dim(rows, start, length)
+
+        inputs = (window(betas), window(trial.ties), jax.tree.map(window, trial.noise))
         carry = (state, data, trial.state)
-        (_, data, world), record = lax.scan(step, carry, start + jnp.arange(length))
+        (_, data, world), record = lax.scan(step, carry, inputs)
         return trial._replace(data=data, state=world), record
 
+    if policy.one_trial_at_a_time:
+        played: tuple[Trial, Round] = lax.map(one, batch)
+        return played
     return jax.vmap(one)(batch)
 
 
 def _with_counts(data: Data, start: Int[Array, ""]) -> Data:
     offline = data.outcomes.outcomes.shape[0] - data.transitions.actions.shape[0]
     return Data(
-        data.transitions._replace(count=start),
-        data.outcomes._replace(count=start + offline),
-        data.rewards._replace(count=start),
+        data.transitions._replace(size=start),
+        data.outcomes._replace(size=start + offline),
+        data.rewards._replace(size=start),
     )
 
 
@@ -299,7 +336,8 @@ def _coverage(
         state = policy.condition(trial.sites, trial.data, scales)
         moments = lax.map(lambda s: policy.moments(state, s, actions), contexts)
         error = jnp.abs(truth - moments.mean)
-        inside = error[..., None] <= widths * jnp.sqrt(moments.variance)[..., None]
+        inside = error[..., None] <= widths[None, None, :] * jnp.sqrt(moments.variance)[..., None]
         return jnp.mean(inside, axis=(0, 1))
 
-    return lax.map(one, batch)
+    covered: Array = lax.map(one, batch)
+    return covered

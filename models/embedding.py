@@ -250,6 +250,6 @@ class DirectRewardModel:
     def log_likelihood(self, hyper: EmbeddingHyperparameters, rewards: Rewards) -> Float[Array, ""]:
         """Return ``log N(y - mean(y); 0, k_x + lambda I)``."""
         mask = rewards.mask
-        centred = rewards.outcomes - jnp.sum(rewards.outcomes) / jnp.maximum(rewards.count, 1)
+        centred = rewards.outcomes - jnp.sum(rewards.outcomes) / jnp.maximum(rewards.size, 1)
         covariance = self.embedding.covariance(hyper, rewards.contexts, rewards.actions)
         return gaussian_log_density(jnp.where(mask, centred, 0.0), covariance, mask)

@@ -106,7 +106,7 @@ class RewardModel:
         mask = outcomes.mask
         y = outcomes.outcomes
         if not self.integrated_mean:
-            y = y - jnp.sum(y) / jnp.maximum(outcomes.count, 1)
+            y = y - jnp.sum(y) / jnp.maximum(outcomes.size, 1)
         residual = jnp.where(mask, y, 0.0)
         covariance = self.covariance(hyper, outcomes.intermediates)
         return gaussian_log_density(residual, covariance, mask)

@@ -69,9 +69,9 @@ def posterior_arguments(
 ) -> tuple[Any, ...]:
     t = case.transitions
     reward = posteriors.condition_reward(reward_model, reward_hyper, case.outcomes)
-    targets = posteriors.condition_targets(reward_model, reward, t.intermediates, t.count)
+    targets = posteriors.condition_targets(reward_model, reward, t.intermediates, t.size)
     embedding = posteriors.condition_embedding(
-        embedding_model, embedding_hyper, t.contexts, t.actions, t.count
+        embedding_model, embedding_hyper, t.contexts, t.actions, t.size
     )
     return reward_model, embedding_model, reward, targets, embedding, case.context, case.actions
 

@@ -8,7 +8,7 @@ of its own, so their posteriors are independent.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from jaxtyping import Array, Float
 
@@ -26,7 +26,15 @@ class Program(NamedTuple):
 
 
 class Policy[State](ABC):
-    """What every agent can do; by default it has no hyperparameters and ignores every row."""
+    """What every agent can do; by default it has no hyperparameters and ignores every row.
+
+    Attributes
+    ----------
+    one_trial_at_a_time : whether a simulation should play its trials one after the other instead
+        of vmapped, because a round's intermediate results are large.
+    """
+
+    one_trial_at_a_time: ClassVar[bool] = False
 
     def default_sites(self, p: int, q: int, d: int) -> Sites:
         """Return the hyperparameters of the fixed agent: the medians of the priors."""

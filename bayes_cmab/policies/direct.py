@@ -46,7 +46,7 @@ class DirectPolicy(Policy[DirectState]):
         rows, embedding = data.rewards, self.model.embedding
         hyper = embedding.hyperparameters(sites)
         posterior = posteriors.condition_embedding(
-            embedding, hyper, rows.contexts, rows.actions, rows.count
+            embedding, hyper, rows.contexts, rows.actions, rows.size
         )
         return DirectState(posterior, rows.outcomes)
 
@@ -54,7 +54,7 @@ class DirectPolicy(Policy[DirectState]):
         self, state: DirectState, context: Array, action: Array, y: Array
     ) -> DirectState:
         """Add a row."""
-        i = state.posterior.count
+        i = state.posterior.size
         posterior = posteriors.append_embedding(
             self.model.embedding, state.posterior, context, action
         )

@@ -67,13 +67,13 @@ class EmbeddingPolicy(Policy[EmbeddingState]):
         )
         return EmbeddingState(
             reward,
-            posteriors.condition_targets(self.reward, reward, t.intermediates, t.count),
+            posteriors.condition_targets(self.reward, reward, t.intermediates, t.size),
             posteriors.condition_embedding(
                 self.embedding,
                 self.embedding.hyperparameters(sites),
                 t.contexts,
                 t.actions,
-                t.count,
+                t.size,
             ),
         )
 

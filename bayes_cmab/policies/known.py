@@ -8,8 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.special import roots_hermitenorm
-from scipy.stats import norm, qmc
 
 from bayes_cmab import posteriors
 from bayes_cmab.data import Data
@@ -73,7 +71,7 @@ class KnownRewardPolicy(Policy[KnownRewardState]):
         nodes, weights = gaussian_quadrature(t.intermediates.shape[1])
         at_nodes = self.evaluate(scales, self.measure_scale * jnp.asarray(nodes))
         return KnownRewardState(
-            posteriors.condition_embedding(self.embedding, hyper, t.contexts, t.actions, t.count),
+            posteriors.condition_embedding(self.embedding, hyper, t.contexts, t.actions, t.size),
             jnp.where(t.mask, self.evaluate(scales, t.intermediates), 0.0),
             jnp.asarray(weights) @ at_nodes**2,
             scales,
@@ -83,7 +81,7 @@ class KnownRewardPolicy(Policy[KnownRewardState]):
         self, state: KnownRewardState, context: Array, action: Array, intermediate: Array
     ) -> KnownRewardState:
         """Add a row of the embedding and the reward there."""
-        i = state.embedding.count
+        i = state.embedding.size
         value = self.evaluate(state.scales, intermediate[None, :])[0]
         return state._replace(
             embedding=posteriors.append_embedding(self.embedding, state.embedding, context, action),
@@ -110,6 +108,9 @@ def gaussian_quadrature(d: int) -> tuple[FloatArray, FloatArray]:
     A Gauss-Hermite product rule of 64 nodes a dimension up to two dimensions, else 8,192 points
     of a Sobol sequence.
     """
+    from scipy.special import roots_hermitenorm  # slow to import, and needed here alone
+    from scipy.stats import norm, qmc
+
     if d > 2:
         points = qmc.Sobol(d, scramble=True, rng=0).random(8192)
         return norm.ppf(points), np.full(8192, 1.0 / 8192)

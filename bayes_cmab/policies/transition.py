@@ -1,7 +1,7 @@
 """Agents with a reward GP on top of Gaussian transition models."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -33,6 +33,8 @@ class TransitionPolicy(Policy[TransitionState]):
     plug_in : score ``f`` at the mean of r instead of integrating over its distribution.
     reward, transition : the models.
     """
+
+    one_trial_at_a_time: ClassVar[bool] = True
 
     plug_in: bool = False
     reward: RewardModel = RewardModel()

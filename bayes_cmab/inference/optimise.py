@@ -1,4 +1,4 @@
-r"""Inference of the hyperparameters: given, or by type-II maximum a posteriori.
+r"""Hyperparameters that are given, or found by type-II maximum a posteriori.
 
 The NumPyro programs of a policy define the posterior of its hyperparameters. Its mode is taken
 in unconstrained coordinates (the logarithms of all positive sites), where a log-normal prior is
@@ -8,15 +8,14 @@ a normal density. Every function here is pure, and compiled once per capacity of
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import optimistix
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int
-from numpyro import handlers
-from numpyro.infer.util import constrain_fn, potential_energy, unconstrain_fn
+from numpyro.infer.util import constrain_fn, unconstrain_fn
 
 from bayes_cmab.data import Data
+from bayes_cmab.inference.programs import potential, sample_sites
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.policies.base import Policy, Program
 
@@ -66,26 +65,7 @@ class FitInfo(NamedTuple):
     improved: Bool[Array, ""]
 
 
-def potential(program: Program, unconstrained: Sites) -> Float[Array, ""]:
-    """Return minus the log posterior density of unconstrained sites."""
-    energy: Array = potential_energy(program.model, program.arguments, {}, unconstrained)
-    return energy
-
-
-def sample_sites(program: Program) -> list[str]:
-    """Return the names of the unobserved sample sites of a program."""
-    seeded = handlers.seed(program.model, jax.random.key(0))
-    trace = handlers.trace(seeded).get_trace(*program.arguments)
-    return [
-        name
-        for name, site in trace.items()
-        if site["type"] == "sample" and not site["is_observed"]
-    ]
-
-
-def maximise_program(
-    program: Program, start: Sites, settings: MAP
-) -> tuple[Sites, FitInfo]:
+def maximise_program(program: Program, start: Sites, settings: MAP) -> tuple[Sites, FitInfo]:
     """Return the mode of one program's sites, searched from ``start`` (both constrained)."""
     model, arguments = program
     flat, restore = ravel_pytree(unconstrain_fn(model, arguments, {}, start))
@@ -93,8 +73,8 @@ def maximise_program(
     def objective(position: Array, _: Any) -> Array:
         return potential(program, restore(position))
 
-    solver = optimistix.BFGS(rtol=settings.tolerance, atol=settings.tolerance)
-    solution = optimistix.minimise(
+    solver: Any = optimistix.BFGS(rtol=settings.tolerance, atol=settings.tolerance)
+    solution: Any = optimistix.minimise(
         objective, solver, flat, max_steps=settings.max_steps, throw=False
     )
     before, after = objective(flat, None), objective(solution.value, None)

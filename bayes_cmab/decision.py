@@ -1,0 +1,124 @@
+"""What an agent answers: its evaluation of the offered actions, and the decision it takes."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from bayes_cmab.acquisition import select, upper_confidence_bound
+from bayes_cmab.moments import NEGATIVITY_TOLERANCE, Moments
+from bayes_cmab.scaling import Units
+from bayes_cmab.validate import FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FIGURES = (
+    "mean",
+    "standard_deviation",
+    "score",
+    "variance_reward",
+    "variance_embedding",
+    "variance_transition",
+)
+"""What is reported of an action; the names are columns of a table and fields of a `Decision`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """An action, and what the agent believed of its mean reward ``g`` when it chose it.
+
+    Attributes
+    ----------
+    ticket : number by which to tell the consequences.
+    action : (q,) in the user's units.
+    index : row of the action in the offered set.
+    mean, standard_deviation : of ``g``, in the units of the outcome.
+    score : ``mean + sqrt(beta) * standard_deviation``.
+    variance_reward, variance_embedding, variance_transition : parts of the variance.
+    second_moment : average squared size of ``f`` about the outcome's centre.
+    """
+
+    ticket: int
+    action: FloatArray
+    index: int
+    mean: float
+    standard_deviation: float
+    score: float
+    variance_reward: float
+    variance_embedding: float
+    variance_transition: float
+    second_moment: float
+
+
+class Evaluation(NamedTuple):
+    """Moments and scores of the offered actions, in the units of the outcome.
+
+    Attributes
+    ----------
+    chosen : index of the highest score; -1 if a score is not finite.
+    moments : see `Moments`.
+    score : (k,).
+    """
+
+    chosen: Int[Array, ""]
+    moments: Moments
+    score: Float[Array, " k"]
+
+    @classmethod
+    def of(
+        cls, moments: Moments, beta: Float[Array, ""], uniform: Float[Array, " k"], units: Units
+    ) -> Self:
+        """Score standardised moments, choose (see `select`), and restore the units; pure JAX."""
+        score = upper_confidence_bound(moments, beta)
+        squared = units.scale**2
+        restored = moments._replace(
+            mean=units.restore(moments.mean),
+            variance=squared * moments.variance,
+            variance_reward=squared * moments.variance_reward,
+            variance_embedding=squared * moments.variance_embedding,
+            variance_transition=squared * moments.variance_transition,
+            second_moment=squared * moments.second_moment,
+        )
+        return cls(select(uniform, score), restored, units.restore(score))
+
+    def check(self, round_index: int) -> None:
+        """Raise `FloatingPointError` if a score is not finite or a variance truly negative."""
+        if int(self.chosen) < 0:
+            raise FloatingPointError(
+                f"a score is not finite in round {round_index}: likely causes are a noise so small "
+                "beside its scale, or lengthscales so long, that a Gram matrix is singular beyond "
+                "the largest jitter, or hyperparameters or rows too large to square"
+            )
+        if (negativity := float(self.moments.negativity)) > NEGATIVITY_TOLERANCE:
+            raise FloatingPointError(
+                f"a variance is negative by {negativity:.1e} of the prior variance in round "
+                f"{round_index}: likely causes are a noise too small, or lengthscales too long, "
+                "for rows so close to each other"
+            )
+
+    def figures(self) -> dict[str, FloatArray]:
+        """Return what is reported of each action, (k,), by the names in ``FIGURES``."""
+        m = self.moments
+        parts = (m.variance_reward, m.variance_embedding, m.variance_transition)
+        values = (m.mean, np.sqrt(m.variance), self.score, *parts)
+        return {name: np.asarray(value) for name, value in zip(FIGURES, values, strict=True)}
+
+    def decision(self, ticket: int, actions: FloatArray) -> Decision:
+        """Return the decision for the chosen one of the actions (k, q)."""
+        i = int(self.chosen)
+        return Decision(
+            ticket=ticket,
+            action=actions[i].copy(),
+            index=i,
+            second_moment=float(self.moments.second_moment),
+            **{name: float(values[i]) for name, values in self.figures().items()},
+        )
+
+    def table(self, actions: FloatArray, columns: tuple[str, ...]) -> "pd.DataFrame":
+        """Return one row per action: its columns, and ``FIGURES``."""
+        import pandas as pd  # here, because it would be a third of the package's import time
+
+        offered = dict(zip(columns, actions.T, strict=True))
+        return pd.DataFrame(offered | self.figures())

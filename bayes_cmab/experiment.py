@@ -1,0 +1,173 @@
+"""Experiments: agents x settings x offline sizes x trials, stored as they are made.
+
+A sweep is pure data. Its work is cut into *chunks* of trials, one netCDF file each, written
+atomically; a killed run resumes with the chunks that are missing and ends with the same bytes. The
+partition into chunks belongs to the sweep, never to the number of workers, because a program
+compiled for another batch size may round differently.
+"""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from itertools import groupby
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+
+import jax
+import xarray as xr
+
+from bayes_cmab.environments import get_environment
+from bayes_cmab.registry import make_agent
+from bayes_cmab.simulation import play
+from bayes_cmab.storage import CHECKPOINTS, label, load_chunk, write_atomically, write_json
+from bayes_cmab.sweep import Chunk, Sweep
+from bayes_cmab.validate import require_x64
+
+WORKER_ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+}
+"""One thread a worker: faster on small matrices, and the same rounding whatever the machine."""
+
+
+def run_chunk(chunk: Chunk) -> xr.Dataset:
+    """Play one chunk and return its results, labelled."""
+    sweep, cell = chunk.sweep, chunk.cell
+    environment = get_environment(cell.setting)
+    record = play(
+        make_agent(cell.agent, environment, cell.beta, sweep.refit_every),
+        environment,
+        rounds=sweep.rounds,
+        offline=cell.offline,
+        seed=sweep.seed,
+        trials=chunk.trials,
+        checkpoints=CHECKPOINTS,
+        coverage=sweep.coverage,
+    )
+    return label(record, chunk)
+
+
+def _store(task: list[Chunk], folder: Path) -> int:
+    """Run the chunks of a task, in a worker; return how many."""
+    for chunk in task:
+        start = time.process_time()
+        data = run_chunk(chunk)
+        path = chunk.path(folder)
+        write_atomically(path, lambda p, d=data: d.to_netcdf(p, engine="h5netcdf"))  # type: ignore[misc]
+        spent = {"cpu_seconds": time.process_time() - start, "trials": len(chunk.trials)}
+        write_atomically(
+            path.with_suffix(".time.json"),
+            lambda p, s=spent: write_json(p, s),  # type: ignore[misc]
+        )
+    return len(task)
+
+
+def _start_worker(cache: str | None) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it: no file is ever half written
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    jax.config.update("jax_enable_x64", True)
+    if cache is not None:
+        use_compilation_cache(Path(cache))
+
+
+def _exit_with_parent() -> None:
+    """End a worker whose parent was killed: it would wait for work for ever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def use_compilation_cache(folder: Path) -> None:
+    """Keep JAX's compiled programs in a folder, across processes."""
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+
+
+@contextmanager
+def _environment(variables: dict[str, str]) -> Iterator[None]:
+    """Set environment variables for the processes that are started meanwhile."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def run_sweep(
+    sweep: Sweep,
+    folder: Path,
+    *,
+    workers: int | None = None,
+    cache: Path | None = None,
+    report: Callable[[int, int], None] | None = None,
+) -> None:
+    """Run the chunks of a sweep that its folder does not hold yet.
+
+    Parameters
+    ----------
+    sweep : what to run.
+    folder : of the results.
+    workers : processes, by default the number of cores; the results do not depend on it.
+    cache : folder of JAX's compiled programs, if they are to be kept.
+    report : called with the number of chunks done and in all, at the start and after each task.
+
+    Raises
+    ------
+    ValueError
+        If the folder holds results of other options, before anything is run.
+    """
+    require_x64()
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers: expected at least 1, got {workers}")
+    every = [Chunk(sweep, cell, trials) for cell in sweep.cells() for trials in sweep.chunks()]
+    missing = []
+    for chunk in every:
+        path = chunk.path(folder)
+        if path.exists():
+            load_chunk(path, chunk)
+        else:
+            missing.append(chunk)
+    done = len(every) - len(missing)
+    if report is not None:
+        report(done, len(every))
+    if not missing:
+        return
+    count = workers or os.cpu_count() or 1
+    tasks = _tasks(missing, count)
+    with (
+        _environment(WORKER_ENVIRONMENT),
+        ProcessPoolExecutor(
+            min(count, len(tasks)),
+            mp_context=get_context("spawn"),
+            initializer=_start_worker,
+            initargs=(None if cache is None else str(cache),),
+        ) as pool,
+    ):
+        futures: list[Future[int]] = [pool.submit(_store, task, folder) for task in tasks]
+        try:
+            for future in as_completed(futures):
+                done += future.result()
+                if report is not None:
+                    report(done, len(every))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _tasks(chunks: list[Chunk], workers: int) -> list[list[Chunk]]:
+    """Group chunks that share compiled programs, unless that would leave workers idle."""
+    grouped = [
+        list(group)
+        for _, group in groupby(chunks, lambda c: (c.cell.setting, c.cell.offline, c.cell.agent))
+    ]
+    return grouped if len(grouped) >= 2 * workers else [[chunk] for chunk in chunks]

@@ -1,0 +1,135 @@
+"""The border of the agent: its options become what the inner modules rely on, or an error."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from bayes_cmab.acquisition import BetaSchedule, ConstantBeta
+from bayes_cmab.decision import FIGURES
+from bayes_cmab.inference import MAP, Fixed
+from bayes_cmab.models.priors import Sites
+from bayes_cmab.policies import EmbeddingPolicy, KnownRewardPolicy, Policy
+from bayes_cmab.scaling import Scales, Units
+from bayes_cmab.validate import FloatArray, Numbers, as_positive, as_rows, as_vector
+
+
+def whole_number(value: int, name: str, *, least: int) -> int:
+    """Return an integer that is at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name}: expected a whole number of at least {least}, got {value!r}")
+    return int(value)
+
+
+def offered_actions(actions: Numbers) -> tuple[FloatArray, tuple[str, ...]]:
+    """Return the offered set (k, q) and the names of its columns."""
+    rows = np.array(as_rows(actions, "actions"))
+    if not rows.size:
+        raise ValueError(f"actions: expected at least one row and one column, got {rows.shape}")
+    default = [f"action_{j}" for j in range(rows.shape[1])]
+    columns = tuple(str(name) for name in getattr(actions, "columns", default))
+    taken = [name for j, name in enumerate(columns) if name in (*FIGURES, *columns[:j])]
+    if taken:
+        reserved = ", ".join(FIGURES)
+        raise ValueError(
+            f"actions: expected distinct column names other than {reserved}, got {taken[0]!r}"
+        )
+    rows.setflags(write=False)
+    return rows, columns
+
+
+def context_of(context: Numbers | None, p: int) -> FloatArray:
+    """Return one context (p,); there is none where p = 0."""
+    if context is None and p > 0:
+        raise ValueError(f"context: expected {p} number{'s' * (p != 1)}, got None")
+    return as_vector(context, "context", p)
+
+
+def contexts_of(contexts: Numbers | None, size: int, p: int) -> FloatArray:
+    """Return contexts (n, p); with p = 0, ``size`` rows without columns for None."""
+    if contexts is None and p > 0:
+        raise ValueError(f"contexts: expected {p} column{'s' * (p != 1)}, got None")
+    return as_rows(np.zeros((size, 0)) if contexts is None else contexts, "contexts", p)
+
+
+def policy_of(
+    policy: Policy[Any], reward_function: Callable[[Array], Array] | None, d: int
+) -> Policy[Any]:
+    """Return the policy, with the embedding of the given one if the reward function is known."""
+    if not isinstance(policy, Policy):
+        raise ValueError(f"policy: expected a Policy, got {policy!r}")
+    if reward_function is None:
+        return policy
+    if not isinstance(policy, EmbeddingPolicy) or policy.moments_form != "operator":
+        raise ValueError(
+            "policy: expected an EmbeddingPolicy in operator form with a known reward_function, "
+            f"got {policy!r}"
+        )
+    if not callable(reward_function):
+        raise ValueError(f"reward_function: expected a function, got {reward_function!r}")
+    try:
+        value = jax.eval_shape(reward_function, jax.ShapeDtypeStruct((d,), float))
+    except Exception as error:
+        raise ValueError(
+            f"reward_function: expected a function of an intermediate of shape ({d},) made of JAX "
+            f"operations, got one that raised {type(error).__name__}: {error}"
+        ) from error
+    if getattr(value, "shape", None) != ():
+        raise ValueError(f"reward_function: expected a scalar array, got {value}")
+    return KnownRewardPolicy(reward_function, policy.embedding)
+
+
+def inference_of(inference: Fixed | MAP) -> Fixed | MAP:
+    """Return a known kind of inference."""
+    if not isinstance(inference, Fixed | MAP):
+        raise ValueError(f"inference: expected Fixed or MAP, got {inference!r}")
+    return inference
+
+
+def beta_schedule(beta: float | BetaSchedule) -> BetaSchedule:
+    """Return a number as a constant schedule."""
+    if callable(beta):
+        return beta
+    return ConstantBeta(float(as_vector(beta, "beta", 1)[0]))
+
+
+def sites_of(given: Mapping[str, Numbers] | None, default: Sites) -> Sites:
+    """Return given hyperparameters: positive, with the names and shapes of the default ones."""
+    if given is None:
+        return default
+    if not isinstance(given, Mapping):
+        raise ValueError(f"hyperparameters: expected a dict, got {type(given).__name__}")
+    listed = ", ".join(sorted(default)) or "none"
+    for problem, names in (
+        ("the unknown", set(given) - set(default)),
+        ("none named", set(default) - set(given)),
+    ):
+        if names:
+            raise ValueError(
+                f"hyperparameters: expected {listed}; got {problem} "
+                f"{', '.join(sorted(map(str, names)))}"
+            )
+    sites = {}
+    for name, like in default.items():
+        value = as_positive(given[name], f"hyperparameters[{name!r}]")
+        if value.shape != like.shape:
+            raise ValueError(
+                f"hyperparameters[{name!r}]: expected shape {like.shape}, got {value.shape}"
+            )
+        sites[name] = jnp.array(value)
+    return sites
+
+
+def scales_of(scales: Scales, p: int, q: int, d: int) -> Scales:
+    """Return given units, of the agent's numbers of columns."""
+    if not isinstance(scales, Scales):
+        raise ValueError(f"scales: expected a Scales, got {type(scales).__name__}")
+    widths = {"context": p, "action": q, "intermediate": d, "outcome": 1}
+    s, a, r, y = (
+        Units.create(np.array(center), np.array(scale), f"scales: {name}", width)
+        for (name, width), (center, scale) in zip(widths.items(), scales, strict=True)
+    )
+    return Scales(s, a, r, Units(y.center[0], y.scale[0]))

@@ -1,0 +1,84 @@
+"""The transition GPs given the transitions."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from bayes_cmab.data import Transitions
+from bayes_cmab.linalg import Factor, append_row, factorise, row_mask
+from bayes_cmab.models import (
+    TransitionHyperparameters,
+    TransitionModel,
+)
+
+
+class TransitionPosterior(NamedTuple):
+    """The transition GPs given the transitions; ``factors`` and ``whitened`` lead with d."""
+
+    hyper: TransitionHyperparameters
+    contexts: Float[Array, "N p"]
+    actions: Float[Array, "N q"]
+    factors: Factor
+    whitened: Float[Array, "d N"]
+    size: Int[Array, ""]
+
+
+def condition_transition(
+    model: TransitionModel, hyper: TransitionHyperparameters, transitions: Transitions
+) -> TransitionPosterior:
+    """Condition the transition GPs on transitions; ``O(d N^3)``."""
+    covariance = model.covariance(hyper, transitions.contexts, transitions.actions)
+    factors = jax.vmap(factorise, in_axes=(0, None))(covariance, transitions.mask)
+    return TransitionPosterior(
+        hyper=hyper,
+        contexts=transitions.contexts,
+        actions=transitions.actions,
+        factors=factors,
+        whitened=jnp.einsum("jnm,mj->jn", factors.inverse, transitions.intermediates),
+        size=transitions.size,
+    )
+
+
+def append_transition(
+    model: TransitionModel,
+    posterior: TransitionPosterior,
+    context: Float[Array, " p"],
+    action: Float[Array, " q"],
+    intermediate: Float[Array, " d"],
+) -> TransitionPosterior:
+    """Condition the transition GPs on one more transition; ``O(d N^2)``."""
+    i, hyper = posterior.size, posterior.hyper
+    s, a = context[None, :], action[None, :]
+    gram = model.gram(hyper, s, a, posterior.contexts, posterior.actions)[:, 0, :]
+    seen = row_mask(i, gram.shape[1])
+    own = model.prior_variance(hyper) + hyper.transition_noise
+    append = jax.vmap(append_row, in_axes=(0, 0, 0, None))
+    factors, v, pivot = append(posterior.factors, jnp.where(seen[None, :], gram, 0.0), own, i)
+    row = (intermediate - jnp.sum(v * posterior.whitened, axis=1)) / pivot
+    return TransitionPosterior(
+        hyper=hyper,
+        contexts=posterior.contexts.at[i].set(context),
+        actions=posterior.actions.at[i].set(action),
+        factors=factors,
+        whitened=posterior.whitened.at[:, i].set(row),
+        size=i + 1,
+    )
+
+
+def predict_transition(
+    model: TransitionModel,
+    posterior: TransitionPosterior,
+    context: Float[Array, " p"],
+    actions: Float[Array, "k q"],
+) -> tuple[Float[Array, "k d"], Float[Array, "k d"]]:
+    """Return the posterior mean and variance of ``h(s, a)`` for a set of actions."""
+    contexts = jnp.broadcast_to(context[None, :], (actions.shape[0], context.shape[0]))
+    gram = model.gram(posterior.hyper, contexts, actions, posterior.contexts, posterior.actions)
+    used = row_mask(posterior.size, gram.shape[2])
+    gram = jnp.where(used[None, None, :], gram, 0.0)
+    whitened = jnp.einsum("jkn,jmn->jkm", gram, posterior.factors.inverse)
+    mean = jnp.einsum("jkm,jm->kj", whitened, posterior.whitened)
+    variance = model.prior_variance(posterior.hyper)[None, :] - jnp.sum(whitened**2, axis=2).T
+    return mean, variance

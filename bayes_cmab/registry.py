@@ -1,0 +1,156 @@
+"""Agents by name: ``<policy>-<inference>``, such as ``cbmp-map``."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from bayes_cmab.acquisition import BetaSchedule, ConstantBeta
+from bayes_cmab.environments import Environment
+from bayes_cmab.inference import MAP, Fixed
+from bayes_cmab.models import EmbeddingModel, RewardModel
+from bayes_cmab.policies import (
+    DirectPolicy,
+    EmbeddingPolicy,
+    FunctionPolicy,
+    Policy,
+    TransitionPolicy,
+)
+from bayes_cmab.simulation import AgentSpec
+from bayes_cmab.validate import one_of
+
+CME_REWARD = RewardModel(power=0, unit_variance=True, integrated_mean=False)
+CME_EMBEDDING = EmbeddingModel(kernel="matern52", unit_variance=True)
+"""CME-UCB's models as printed: RBF on r, Matern-5/2 on s and a, unit variances."""
+
+
+@dataclass(frozen=True)
+class TrueMeanReward:
+    """An environment's mean reward on its grid, looked up in its table."""
+
+    environment: Environment
+
+    def __call__(self, context: Array, action: Array) -> Array:
+        """Return ``g(s, a)`` at the nearest point of the grid."""
+        row = jnp.argmin(jnp.abs(self.environment.contexts[:, 0] - context[0]))
+        column = jnp.argmin(jnp.abs(self.environment.actions[:, 0] - action[0]))
+        return self.environment.mean_reward_table()[row, column]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A policy of the registry.
+
+    Attributes
+    ----------
+    policy : of an environment (only the oracle looks at it).
+    title : for tables and figures.
+    description : one line.
+    learns : whether it has hyperparameters.
+    """
+
+    policy: Callable[[Environment], Policy[Any]]
+    title: str
+    description: str
+    learns: bool = True
+
+
+POLICIES: dict[str, Entry] = {
+    "cbmp": Entry(
+        lambda _: EmbeddingPolicy(),
+        "CBMP-UCB",
+        "Gaussian process on f, Bayesian conditional mean embedding, exact moments",
+    ),
+    "proposition": Entry(
+        lambda _: EmbeddingPolicy("proposition", reward=RewardModel(integrated_mean=False)),
+        "CBMP-UCB (Proposition)",
+        "the same with the paper's projected moments and without an integrated mean",
+    ),
+    "cme": Entry(
+        lambda _: EmbeddingPolicy("cme_ucb", CME_REWARD, CME_EMBEDDING),
+        "CME-UCB",
+        "conditional mean embedding as printed; f's uncertainty is ignored",
+    ),
+    "icme": Entry(
+        lambda _: EmbeddingPolicy("improved_cme_ucb", CME_REWARD, CME_EMBEDDING),
+        "I-CME-UCB",
+        "CME-UCB with the standard deviation of f added",
+    ),
+    "gp": Entry(
+        lambda _: DirectPolicy(),
+        "GP-UCB",
+        "Gaussian process on (context, action) -> outcome; ignores r and unmatched outcomes",
+    ),
+    "gaussian": Entry(
+        lambda _: TransitionPolicy(),
+        "Gaussian transition",
+        "Gaussian processes for r and for f, integrated over a normal r",
+    ),
+    "plugin": Entry(
+        lambda _: TransitionPolicy(plug_in=True),
+        "Plug-in f(E[r])",
+        "the same, but f is evaluated at the mean of r",
+    ),
+    "random": Entry(lambda _: FunctionPolicy(), "Random", "a uniform action", learns=False),
+    "oracle": Entry(
+        lambda environment: FunctionPolicy(TrueMeanReward(environment)),
+        "Oracle",
+        "the best action in each context, from the true mean reward",
+        learns=False,
+    ),
+}
+
+INFERENCES = ("fixed", "map")
+
+
+def agent_names() -> list[str]:
+    """Return every name that `make_agent` takes."""
+    return [
+        name if not entry.learns else f"{name}-{inference}"
+        for name, entry in POLICIES.items()
+        for inference in (INFERENCES if entry.learns else ("",))
+    ]
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Return the policy and the inference of an agent's name."""
+    one_of(name, "agent", agent_names())
+    policy, _, inference = name.partition("-")
+    return policy, inference or "fixed"
+
+
+def agent_title(name: str) -> str:
+    """Return the name of an agent for tables and figures."""
+    policy, inference = split_name(name)
+    entry = POLICIES[policy]
+    return f"{entry.title}, {inference}" if entry.learns else entry.title
+
+
+def make_agent(
+    name: str,
+    environment: Environment,
+    beta: float | BetaSchedule = 0.25,
+    refit_every: int = 5,
+) -> AgentSpec:
+    """Return an agent by its name.
+
+    Parameters
+    ----------
+    name : one of `agent_names`.
+    environment : where it will play.
+    beta : exploration weight, a number or a schedule.
+    refit_every : rounds between two fits of the hyperparameters.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, ``beta`` is negative or ``refit_every`` below one.
+    """
+    policy, inference = split_name(name)
+    return AgentSpec(
+        POLICIES[policy].policy(environment),
+        MAP(every=refit_every) if inference == "map" else Fixed(),
+        ConstantBeta(beta) if isinstance(beta, int | float) else beta,
+    )

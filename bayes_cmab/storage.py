@@ -1,0 +1,138 @@
+"""Files of an experiment: written atomically, and checked when they are read."""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from bayes_cmab.simulation import LEVELS, Record
+from bayes_cmab.sweep import SCHEMA, Cell, Chunk, Sweep
+
+OPTIONS_FILE = "sweep.json"
+"""Name of the file that says what a folder's sweep was."""
+
+CHECKPOINTS = (20, 50, 100)
+"""Rounds after which the coverage of ``g`` is measured."""
+
+
+def label(record: Record, chunk: Chunk) -> xr.Dataset:
+    """Return a record as a dataset with dimensions trial, round, checkpoint and level."""
+    rounds = {
+        name: (("trial", "round"), values)
+        for name, values in record.rounds._asdict().items()
+        if name != "negativity"
+    }
+    coverage = {"coverage": (("trial", "checkpoint", "level"), record.coverage)}
+    last = chunk.sweep.rounds
+    checkpoints = [c for c in CHECKPOINTS if c < last] + [last]
+    return xr.Dataset(
+        rounds | (coverage if chunk.sweep.coverage else {}),
+        coords={
+            "trial": np.asarray(chunk.trials),
+            "round": np.arange(last),
+            "checkpoint": checkpoints,
+            "level": list(LEVELS),
+        },
+        attrs={"identity": json.dumps(chunk.identity, sort_keys=True)},
+    )
+
+
+def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+    """Write a file under a temporary name, flush it to the disk, and rename it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write(temporary)
+        with temporary.open("rb") as handle:
+            os.fsync(handle.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load_chunk(path: Path, chunk: Chunk) -> xr.Dataset:
+    """Read a chunk's file, checking that it is the chunk's.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read, or holds the results of something else.
+    """
+    try:
+        with xr.open_dataset(path, engine="h5netcdf") as opened:
+            data = opened.load()
+        identity = json.loads(data.attrs["identity"])
+        if not isinstance(identity, dict):
+            raise TypeError(f"an identity of {type(identity).__name__}")
+    except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
+        raise ValueError(f"{path}: expected a results file, got: {error}") from error
+    if identity != chunk.identity:
+        different = sorted(k for k, v in chunk.identity.items() if identity.get(k) != v)
+        raise ValueError(
+            f"{path}: holds results of other options ({', '.join(different)} differ); "
+            "choose another folder for the results, or the options that it was made with"
+        )
+    return data
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write one JSON document."""
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def save_options(sweep: Sweep, folder: Path) -> Path:
+    """Store what a sweep ran beside its results, for `load_options`; return where."""
+    path = folder / OPTIONS_FILE
+    content = {"schema": SCHEMA, "sweep": asdict(sweep)}
+    write_atomically(path, lambda p: write_json(p, content))
+    return path
+
+
+def load_options(folder: Path) -> Sweep:
+    """Return the sweep that a folder holds the results of.
+
+    Raises
+    ------
+    ValueError
+        If the folder does not say, or says something that is no sweep.
+    """
+    path = folder / OPTIONS_FILE
+    if not path.is_file():
+        raise ValueError(f"{path}: expected the options of a sweep, got no such file")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["schema"] != SCHEMA:
+            raise ValueError(f"schema {content['schema']} where this version reads {SCHEMA}")
+        fields: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in content["sweep"].items()
+        }
+        return Sweep(**fields)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path}: expected the options of a sweep, got: {error}") from error
+
+
+def load_sweep(sweep: Sweep, folder: Path) -> dict[Cell, xr.Dataset]:
+    """Return the results of a sweep by cell, over all trials.
+
+    Raises
+    ------
+    ValueError
+        If a file is missing or holds something else.
+    """
+    results = {}
+    for cell in sweep.cells():
+        parts = []
+        for trials in sweep.chunks():
+            chunk = Chunk(sweep, cell, trials)
+            path = chunk.path(folder)
+            if not path.exists():
+                raise ValueError(f"{path}: expected a results file, got none; run the sweep again")
+            parts.append(load_chunk(path, chunk))
+        results[cell] = xr.concat(parts, dim="trial")
+    return results

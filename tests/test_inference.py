@@ -1,0 +1,90 @@
+"""Type-II maximum a posteriori: the mode, its start, and how often it compiles."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from bayes_cmab.data import Data, Outcomes, Rewards, Transitions, with_capacity
+from bayes_cmab.inference import MAP, maximise, potential, sample_sites
+from bayes_cmab.models import RewardModel
+from bayes_cmab.policies import EmbeddingPolicy
+from bayes_cmab.policies.base import Program
+
+POLICY = EmbeddingPolicy()
+FIT = jax.jit(partial(maximise, POLICY), static_argnums=2)
+
+
+def make_data(n: int, seed: int = 0) -> Data:
+    rng = np.random.default_rng(seed)
+    s, a = rng.uniform(-1.5, 1.5, (2, n, 1))
+    r = np.sin(2 * s) + np.cos(a) + 0.1 * rng.standard_normal((n, 1))
+    y = np.sin(2 * r[:, 0]) + 0.2 * rng.standard_normal(n)
+    rewards = Rewards.empty(1, 1, 32)
+    return Data(
+        Transitions.create(s, a, r, capacity=32), Outcomes.create(r, y, capacity=32), rewards
+    )
+
+
+def test_the_mode_equals_that_of_an_independent_optimiser() -> None:
+    data = make_data(25)
+    sites, info = FIT(data, POLICY.default_sites(1, 1, 1), MAP(tolerance=1e-8, max_steps=200))
+    for name, program in POLICY.programs(data).items():
+        names = sample_sites(program)
+        at_mode = {site: jnp.log(sites[site]) for site in names}
+        flat, restore = jax.flatten_util.ravel_pytree(at_mode)
+        density = jax.jit(lambda z, p=program, r=restore: potential(p, r(z)))
+        gradient = jax.jit(jax.grad(density))
+        found = minimize(density, flat + 0.3, jac=gradient, method="L-BFGS-B", tol=1e-12)
+        np.testing.assert_allclose(density(flat), found.fun, atol=1e-6)
+        np.testing.assert_allclose(flat, found.x, atol=2e-3)
+        assert np.linalg.norm(gradient(flat)) < 1e-3
+        assert bool(info[name].improved)
+
+
+def test_a_fit_never_returns_something_worse_than_its_start() -> None:
+    data = make_data(10)
+    start = {k: 50.0 * v for k, v in POLICY.default_sites(1, 1, 1).items()}
+    sites, info = FIT(data, start, MAP(max_steps=1))
+    for name, program in POLICY.programs(data).items():
+        before = potential(program, {k: jnp.log(start[k]) for k in sample_sites(program)})
+        after = potential(program, {k: jnp.log(sites[k]) for k in sample_sites(program)})
+        assert float(after) <= float(before) + 1e-9
+        assert np.isfinite(float(info[name].potential))
+
+
+def test_a_warm_start_at_the_mode_stays_there_and_nothing_is_compiled_again() -> None:
+    settings = MAP()
+    sites = POLICY.default_sites(1, 1, 1)
+    before = FIT._cache_size()
+    for n in (12, 13, 20, 25):
+        sites, _ = FIT(make_data(n), sites, settings)
+    again, info = FIT(make_data(25), sites, settings)
+    assert FIT._cache_size() == before + 1
+    for name in sites:
+        np.testing.assert_allclose(again[name], sites[name], rtol=2e-2)
+    assert all(int(i.steps) < 20 for i in info.values())
+
+
+def test_padding_does_not_move_the_density() -> None:
+    data = make_data(9)
+    sites = {k: jnp.log(v) for k, v in RewardModel().default_sites(1).items()}
+    value = jax.jit(lambda outcomes: potential(Program(RewardModel(), (outcomes,)), sites))
+    wide = with_capacity(data.outcomes, 64)
+    np.testing.assert_allclose(value(data.outcomes), value(wide), rtol=1e-12)
+
+
+def test_zero_rows_give_the_prior_mode() -> None:
+    empty = Data.empty(1, 1, 1)
+    sites, _ = FIT(empty, POLICY.default_sites(1, 1, 1), MAP(tolerance=1e-8))
+    for name, value in POLICY.default_sites(1, 1, 1).items():
+        np.testing.assert_allclose(sites[name], value, rtol=1e-4)
+
+
+@pytest.mark.parametrize("field", ["every", "max_steps", "tolerance"])
+def test_bad_settings_are_refused_by_name(field: str) -> None:
+    with pytest.raises(ValueError, match=f"{field}: expected"):
+        MAP(**{field: 0})

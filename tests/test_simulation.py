@@ -1,0 +1,100 @@
+"""Trials: paired seeds, segments that do not matter, faults that are not hidden."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bayes_cmab import simulation
+from bayes_cmab.environments import SETTINGS, Purpose, stream, trial_key
+from bayes_cmab.models import EmbeddingModel, EmbeddingPriors, LogNormal, RewardModel
+from bayes_cmab.policies import EmbeddingPolicy
+from bayes_cmab.registry import make_agent
+from bayes_cmab.simulation import LEVELS, play, segment_ends
+
+ENVIRONMENT = SETTINGS["C"]
+OPTIONS = {"rounds": 24, "offline": 3, "seed": 5, "checkpoints": (12,)}
+
+
+def play_named(name: str, **changes: object) -> simulation.Record:
+    agent = make_agent(name, ENVIRONMENT, refit_every=8)
+    return play(agent, ENVIRONMENT, **(OPTIONS | {"trials": range(3)} | changes))
+
+
+@pytest.fixture(scope="module")
+def fixed() -> simulation.Record:
+    return play_named("cbmp-fixed", coverage=True)
+
+
+def test_a_trial_depends_on_its_number_and_not_on_its_batch(fixed: simulation.Record) -> None:
+    alone = play_named("cbmp-fixed", trials=range(1, 2))
+    np.testing.assert_array_equal(alone.rounds.action_index[0], fixed.rounds.action_index[1])
+    np.testing.assert_allclose(alone.rounds.outcome[0], fixed.rounds.outcome[1], rtol=1e-12)
+
+
+def test_the_same_seed_gives_the_same_record_to_the_bit(fixed: simulation.Record) -> None:
+    again = play_named("cbmp-fixed", coverage=True)
+    jax.tree.map(np.testing.assert_array_equal, again, fixed)
+
+
+def test_agents_see_the_same_contexts_and_noise(fixed: simulation.Record) -> None:
+    oracle = play_named("oracle")
+    np.testing.assert_array_equal(oracle.rounds.best_mean_reward, fixed.rounds.best_mean_reward)
+    np.testing.assert_allclose(oracle.rounds.mean_reward, oracle.rounds.best_mean_reward)
+    same = oracle.rounds.action_index == fixed.rounds.action_index
+    np.testing.assert_allclose(oracle.rounds.outcome[same], fixed.rounds.outcome[same])
+
+
+def test_where_segments_end_does_not_change_a_trial(fixed: simulation.Record) -> None:
+    other = play_named("cbmp-fixed", checkpoints=(5, 20))
+    np.testing.assert_array_equal(other.rounds.action_index, fixed.rounds.action_index)
+    np.testing.assert_allclose(
+        other.rounds.predicted_variance, fixed.rounds.predicted_variance, rtol=1e-8
+    )
+
+
+def test_coverage_is_a_share_and_grows_with_the_level(fixed: simulation.Record) -> None:
+    assert fixed.coverage.shape == (3, 2, len(LEVELS))
+    assert np.all((fixed.coverage >= 0.0) & (fixed.coverage <= 1.0))
+    assert np.all(np.diff(fixed.coverage, axis=2) >= 0.0)
+
+
+def test_type_two_agents_refit_and_learn_more_than_chance() -> None:
+    learned = play_named("cbmp-map")
+    random = play_named("random")
+    assert learned.rounds.mean_reward.sum() > random.rounds.mean_reward.sum()
+
+
+def test_every_agent_of_the_registry_plays_a_round_of_every_setting() -> None:
+    for name in ("proposition-fixed", "icme-fixed", "gp-fixed", "gaussian-fixed", "plugin-fixed"):
+        record = play(
+            make_agent(name, SETTINGS["A"]),
+            SETTINGS["A"],
+            rounds=4,
+            offline=2,
+            seed=0,
+            trials=range(2),
+        )
+        assert np.all(record.rounds.action_index >= 0)
+        assert np.all(record.rounds.predicted_variance >= 0.0)
+
+
+def test_segments_end_at_checkpoints_and_refits() -> None:
+    assert segment_ends(100, None, (20, 50, 100)) == [20, 50, 100]
+    assert segment_ends(12, 5, (8, 12)) == [5, 8, 10, 12]
+
+
+def test_scores_that_are_not_finite_raise_with_trial_and_round() -> None:
+    hopeless = EmbeddingPriors(noise_scale=LogNormal(float("nan"), 1.0))
+    agent = make_agent("cbmp-fixed", ENVIRONMENT)
+    policy = EmbeddingPolicy(reward=RewardModel(), embedding=EmbeddingModel(priors=hopeless))
+    broken = simulation.AgentSpec(policy, agent.inference, agent.beta)
+    with pytest.raises(FloatingPointError, match="not finite in trial 4, round"):
+        play(broken, ENVIRONMENT, **(OPTIONS | {"trials": range(4, 6)}))
+
+
+def test_tie_breaks_are_the_agents_stream() -> None:
+    key = trial_key(3, 1)
+    expected = jax.random.uniform(stream(key, 2, Purpose.AGENT), (61,))
+    np.testing.assert_array_equal(simulation.tie_breaks(key, 2, 61), expected)
+    assert not jnp.array_equal(expected, simulation.tie_breaks(key, 3, 61))
