@@ -1,73 +1,68 @@
-"""Run the sweeps of `sweeps.py`, with resume, and keep their small tables in `analysis/results`.
+"""Run the sweeps of `sweeps.py` and keep their small tables in `analysis/results`.
 
     python analysis/run_sweeps.py            # all
     python analysis/run_sweeps.py fixed map --workers 2
-    python analysis/run_sweeps.py --tables-only
+    python analysis/run_sweeps.py --collect  # run nothing, take in what results/agents holds
 
-The results themselves (netCDF) stay in `results/agents`, which is not committed. The tables are
-written from the cells that are complete: when a sweep ends, and with `--tables-only` at any time.
+The results themselves (netCDF) stay in `results/agents`, which is not committed. The sums of each
+trial are kept in `<sweep>-trials.csv.gz` as the cells complete; cells that are there are not run
+again, and the tables are made from them.
 """
 
 import os
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: threads slow small matrices
+from bayes_cmab.experiment import WORKER_ENVIRONMENT, run_sweep
 
+os.environ.update(WORKER_ENVIRONMENT)  # of all workers that are started from here
+
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import jax
+import pandas as pd
+import tables
 import typer
 from platformdirs import user_cache_path
 from sweeps import SWEEPS
 
-from bayes_cmab.experiment import run_sweep
 from bayes_cmab.storage import load_sweep
-from bayes_cmab.summary import paired_differences, seconds_per_round, summarise
+from bayes_cmab.summary import seconds_per_round
 from bayes_cmab.sweep import Chunk, Sweep
 
-ROOT = Path(__file__).parent
-REFERENCES = {"fixed": "cbmp-fixed", "map": "cbmp-map"}
 
-
-def complete(sweep: Sweep, folder: Path) -> dict[str, Sweep]:
-    """Return the parts of a sweep, by setting and offline size and agent, that are all there."""
-    parts = {}
-    for cell in sweep.cells():
-        part = Sweep(
-            (cell.setting,),
-            (cell.agent,),
-            (cell.offline,),
-            (cell.beta,),
-            **{
-                name: getattr(sweep, name)
-                for name in ("trials", "rounds", "seed", "refit_every", "coverage", "chunk")
-            },
+def parts(sweep: Sweep) -> list[Sweep]:
+    """Return a sweep cell by cell, in an order that lets compiled programs be used again."""
+    return [
+        replace(
+            sweep,
+            settings=(cell.setting,),
+            agents=(cell.agent,),
+            offline=(cell.offline,),
+            betas=(cell.beta,),
         )
-        if all(Chunk(part, cell, trials).path(folder).exists() for trials in part.chunks()):
-            parts[cell.label] = part
-    return parts
+        for cell in sweep.cells()
+    ]
 
 
-def write_tables(name: str, folder: Path) -> None:
-    """Write the summary of a sweep's complete cells, and the paired differences."""
-    results, seconds = {}, {}
-    for part in complete(SWEEPS[name], folder).values():
-        results |= load_sweep(part, folder)
-        seconds |= seconds_per_round(part, folder)
-    if not results:
-        return
-    (ROOT / "results").mkdir(exist_ok=True)
-    summary = summarise(results, seconds).sort_values(["setting", "offline", "beta", "agent"])
-    summary.round(4).to_csv(ROOT / "results" / f"{name}.csv", index=False)
-    reference = REFERENCES.get(name)
-    if reference is None:
-        return
-    scenes = {(c.setting, c.offline) for c in results if c.agent == reference}
-    comparable = {c: d for c, d in results.items() if (c.setting, c.offline) in scenes}
-    if comparable:
-        differences = paired_differences(comparable, reference)
-        ordered = differences.sort_values(["setting", "offline", "beta", "agent"])
-        ordered.round(4).to_csv(ROOT / "results" / f"{name}-differences.csv", index=False)
+def take_in(name: str, part: Sweep, folder: Path) -> None:
+    """Add a cell's trials to the sweep's table of trials."""
+    ((cell, data),) = load_sweep(part, folder).items()
+    best = data["best_mean_reward"] - data["mean_reward"]
+    sums = pd.DataFrame(
+        {
+            "setting": cell.setting,
+            "offline": cell.offline,
+            "agent": cell.agent,
+            "beta": cell.beta,
+            "trial": data["trial"].values,
+            "outcome": data["outcome"].sum("round").values,
+            "mean_reward": data["mean_reward"].sum("round").values,
+            "regret": best.sum("round").values,
+            "seconds_per_round": seconds_per_round(part, folder).get(cell, float("nan")),
+        }
+    )
+    tables.add_trials(name, sums)
 
 
 def main(
@@ -76,20 +71,21 @@ def main(
     ] = None,
     results: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/agents"),
     workers: Annotated[int, typer.Option(help="Processes.")] = 2,
-    tables_only: Annotated[bool, typer.Option(help="Run nothing.")] = False,
+    collect: Annotated[bool, typer.Option(help="Run nothing.")] = False,
 ) -> None:
     """Run sweeps and write their tables."""
     jax.config.update("jax_enable_x64", True)
     for name in names or list(SWEEPS):
-        if not tables_only:
-            run_sweep(
-                SWEEPS[name],
-                results,
-                workers=workers,
-                cache=user_cache_path("bayes_cmab"),
-                report=lambda done, total, name=name: typer.echo(f"{name}: {done}/{total}"),
-            )
-        write_tables(name, results)
+        for part in parts(SWEEPS[name]):
+            (cell,) = part.cells()
+            if tables.holds(name, cell, part.trials):
+                continue
+            if not collect:
+                run_sweep(part, results, workers=workers, cache=user_cache_path("bayes_cmab"))
+            elif not all(Chunk(part, cell, t).path(results).exists() for t in part.chunks()):
+                continue
+            take_in(name, part, results)
+            typer.echo(f"{name}: {cell.label}")
 
 
 if __name__ == "__main__":

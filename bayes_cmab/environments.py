@@ -249,13 +249,19 @@ class Environment:
             self.sample_context(stream(key, t + 1, Purpose.CONTEXT)),
         )
 
+    def answer(
+        self, noise: Noise, context: Float[Array, " p"], action: Float[Array, " q"]
+    ) -> tuple[Float[Array, " d"], Float[Array, ""]]:
+        """Return what r [d] and y an action brings, given the round's noise."""
+        r = self._intermediate(noise.component, noise.intermediate, context, action)
+        return r, self._outcome(noise.outcome, r)
+
     def respond(
         self, noise: Noise, state: EnvironmentState, action: Float[Array, " q"]
     ) -> tuple[EnvironmentState, Step]:
         """Answer an action with r and y, given the round's noise (see `step`)."""
         t, context = state
-        r = self._intermediate(noise.component, noise.intermediate, context, action)
-        outcome = self._outcome(noise.outcome, r)
+        r, outcome = self.answer(noise, context, action)
         # A look-up: 61 integrals a round would cost as much as a cheap agent does.
         row = jnp.argmin(jnp.abs(self.contexts[:, 0] - context[0]))
         best = jnp.max(self.mean_reward_table(), axis=1)[row]

@@ -45,8 +45,7 @@ def run_chunk(chunk: Chunk) -> xr.Dataset:
         offline=cell.offline,
         seed=sweep.seed,
         trials=chunk.trials,
-        checkpoints=CHECKPOINTS,
-        coverage=sweep.coverage,
+        checkpoints=CHECKPOINTS if sweep.coverage else (),
     )
     return label(record, chunk)
 

@@ -15,23 +15,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int
 
 from bayes_cmab.acquisition import BetaSchedule, select, upper_confidence_bound
-from bayes_cmab.data import Data, Outcomes, Rewards, Transitions, with_capacity
-from bayes_cmab.environments import (
-    Environment,
-    EnvironmentState,
-    Noise,
-    Purpose,
-    stream,
-    trial_key,
-)
+from bayes_cmab.data import Data, Outcomes, with_capacity
+from bayes_cmab.environments import Environment, trial_key
 from bayes_cmab.inference import MAP, Fixed, maximise
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.moments import NEGATIVITY_TOLERANCE
 from bayes_cmab.policies import Policy
-from bayes_cmab.scaling import Scales, Units
+from bayes_cmab.scaling import Scales
+from bayes_cmab.worlds import World, declared_scales, draw_worlds, environment_dims
 
 LEVELS = (0.5, 0.8, 0.95)
 """Nominal levels of the central intervals of ``g`` whose coverage is recorded."""
@@ -74,11 +68,9 @@ class Round(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """A trial between two segments; ``noise`` and ``ties`` lead with the round."""
+    """A trial between two segments."""
 
-    noise: Noise
-    ties: Float[Array, "rounds k"]
-    state: EnvironmentState
+    world: World
     data: Data
     sites: Sites
 
@@ -96,37 +88,18 @@ class Record(NamedTuple):
     coverage: np.ndarray
 
 
-def environment_dims(environment: Environment) -> tuple[int, int, int]:
-    """Return the dimensions (p, q, d) of context, action and intermediate."""
-    return environment.dim_context, environment.dim_action, environment.dim_intermediate
+def capacities(rounds: int) -> tuple[int, ...]:
+    """Return the capacities of the data sets during a trial: half of the rounds, then all.
 
-
-def declared_scales(environment: Environment) -> Scales:
-    """Return the units that an environment declares."""
-    e, size = environment, environment.dim_intermediate
-    outcome = Units(jnp.asarray(e.outcome_center[0]), jnp.asarray(e.outcome_scale[0]))
-    return Scales(
-        Units.create(e.context_center, e.context_scale, "context", e.dim_context),
-        Units.create(e.action_center, e.action_scale, "action", e.dim_action),
-        Units.create(e.intermediate_center, e.intermediate_scale, "intermediate", size),
-        outcome,
-    )
-
-
-def tie_breaks(
-    key: PRNGKeyArray, round_index: Int[Array, ""] | int, n_actions: int
-) -> Float[Array, " k"]:
-    """Return the agent's uniform draws of a round; ``key`` is the trial's."""
-    return jax.random.uniform(stream(key, round_index, Purpose.AGENT), (n_actions,))
+    Each costs a compilation; with two, a round costs on average 7/12 of what it would at full
+    capacity, in the parts that are quadratic.
+    """
+    return (-(-rounds // 2), rounds)
 
 
 def segment_ends(rounds: int, every: int | None, checkpoints: tuple[int, ...]) -> list[int]:
-    """Return the rounds at which segments end.
-
-    Without refits, these are the checkpoints, which also bound the capacities; with refits, every
-    ``every`` rounds, and the checkpoints.
-    """
-    ends = {end for end in checkpoints if 0 < end < rounds} | {rounds}
+    """Return the rounds at which segments end: checkpoints, refits, and growing capacities."""
+    ends = {end for end in (*checkpoints, *capacities(rounds)) if 0 < end < rounds} | {rounds}
     if every is not None:
         ends |= set(range(every, rounds, every))
     return sorted(ends)
@@ -140,8 +113,7 @@ def play(
     offline: int,
     seed: int,
     trials: range,
-    checkpoints: tuple[int, ...] = (20, 50, 100),
-    coverage: bool = False,
+    checkpoints: tuple[int, ...] = (),
     advance: Callable[[int], None] | None = None,
 ) -> Record:
     """Play a batch of trials and return what happened.
@@ -153,8 +125,8 @@ def play(
     offline : unmatched rows of D2 that are known before the first round.
     seed, trials : the key of a trial is a function of the seed and its number alone, and gives
         every agent the same contexts and noise.
-    checkpoints : rounds after which the capacity may change and the coverage is measured.
-    coverage : whether to measure it.
+    checkpoints : rounds after which the coverage is measured; those beyond the last round count
+        as the last.
     advance : called with the number of rounds after each segment (a progress bar).
 
     Raises
@@ -162,27 +134,33 @@ def play(
     FloatingPointError
         If a score was not finite, or a variance was negative beyond rounding.
     """
-    checkpoints = (*(c for c in checkpoints if c < rounds), rounds)
+    p, q, d = environment_dims(environment)
+    measured = {min(checkpoint, rounds) for checkpoint in checkpoints}
+    scales, actions = declared_scales(environment), environment.actions
     betas = jnp.stack([agent.beta(t) for t in range(rounds)])
     keys = jax.vmap(partial(trial_key, seed))(jnp.asarray(trials))
-    ends = segment_ends(rounds, agent.inference.every, checkpoints)
-    sites = agent.policy.default_sites(*environment_dims(environment))
-    noise, ties, state, data = _begin(environment, offline, rounds, checkpoints[0], keys)
-    stacked = {k: jnp.broadcast_to(v, (len(trials), *v.shape)) for k, v in sites.items()}
-    batch = Trial(noise, ties, state, data, stacked)
+    world, r, y = draw_worlds(environment, offline, rounds, keys)
+    blank = Data.empty(p, q, d, capacities(rounds)[0])
+    sizes = jnp.full(len(trials), offline)
+    known = Outcomes(scales.intermediate.standardise(r), scales.outcome.standardise(y), sizes)
+    default = agent.policy.default_sites(p, q, d)
+    sites, data = jax.tree.map(
+        lambda leaf: jnp.broadcast_to(leaf, (len(trials), *jnp.shape(leaf))), (default, blank)
+    )
+    batch = Trial(world, data._replace(outcomes=known), sites)
     played: list[Round] = []
     covered: list[Array] = []
     start = 0
-    for end in ends:
-        rows = next(c for c in checkpoints if c >= end)
+    for end in segment_ends(rounds, agent.inference.every, checkpoints):
+        rows = next(capacity for capacity in capacities(rounds) if capacity >= end)
         batch = batch._replace(data=_grow(batch.data, rows, rows + offline))
         if isinstance(agent.inference, MAP) and start + offline > 0:
             batch = _refit(agent.policy, agent.inference, batch)
         batch, record = _segment(
-            agent.policy, environment, end - start, jnp.asarray(start), betas, batch
+            agent.policy, end - start, scales, actions, jnp.asarray(start), betas, batch
         )
         played.append(record)
-        if coverage and end in checkpoints:
+        if end in measured:
             covered.append(_coverage(agent.policy, environment, batch))
         if advance is not None:
             advance(end - start)
@@ -208,31 +186,6 @@ def _check(rounds: Round, trials: range) -> None:
         raise FloatingPointError(f"a variance was negative by {worst:.1e} of the prior variance")
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def _begin(
-    environment: Environment, offline: int, rounds: int, capacity: int, keys: PRNGKeyArray
-) -> tuple[Noise, Array, EnvironmentState, Data]:
-    """Draw everything random of a batch of trials, so that segments compile without it."""
-    p, q, d = environment_dims(environment)
-    scales = declared_scales(environment)
-    every = jnp.arange(rounds)
-
-    def one(key: PRNGKeyArray) -> tuple[Noise, Array, EnvironmentState, Data]:
-        r, y = environment.sample_offline(stream(key, 0, Purpose.OFFLINE), offline)
-        outcomes = Outcomes(
-            scales.intermediate.standardise(r),
-            scales.outcome.standardise(y),
-            jnp.asarray(offline),
-        )
-        data = Data(Transitions.empty(p, q, d, capacity), outcomes, Rewards.empty(p, q, capacity))
-        noise = jax.vmap(lambda t: environment.draw(key, t))(every)
-        ties = jax.vmap(lambda t: tie_breaks(key, t, environment.actions.shape[0]))(every)
-        state, _ = environment.reset(key)
-        return noise, ties, state, data
-
-    return jax.vmap(one)(keys)
-
-
 def _grow(data: Data, rows: int, outcomes: int) -> Data:
     pad = jax.vmap(with_capacity, in_axes=(0, None))
     return Data(pad(data.transitions, rows), pad(data.outcomes, outcomes), pad(data.rewards, rows))
@@ -248,38 +201,35 @@ def _refit(policy: Policy[Any], settings: MAP, batch: Trial) -> Trial:
     return refitted
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
+@partial(jax.jit, static_argnums=(0, 1))
 def _segment(
     policy: Policy[Any],
-    environment: Environment,
     length: int,
+    scales: Scales,
+    offered: Float[Array, "k q"],
     start: Int[Array, ""],
     betas: Float[Array, " rounds"],
     batch: Trial,
 ) -> tuple[Trial, Round]:
-    scales = declared_scales(environment)
-    offered = environment.actions
     actions = scales.action.standardise(offered)
 
     def one(trial: Trial) -> tuple[Trial, Round]:
-        # The counts are the same in all trials: taken from the round, they stay unbatched, and a
+        # The sizes are the same in all trials: taken from the round, they stay unbatched, and a
         # row is written in place.
-        data = _with_counts(trial.data, start)
+        data = _with_sizes(trial.data, start)
         state = policy.condition(trial.sites, data, scales)
 
         def step(
-            carry: tuple[Any, Data, EnvironmentState], inputs: tuple[Array, Array, Noise]
-        ) -> tuple[tuple[Any, Data, EnvironmentState], Round]:
-            posterior, data, world = carry
-            beta, ties, noise = inputs
-            context = scales.context.standardise(world.context)
+            carry: tuple[Any, Data], inputs: tuple[Array, World]
+        ) -> tuple[tuple[Any, Data], Round]:
+            posterior, data = carry
+            beta, world = inputs
+            context = scales.context.standardise(world.contexts)
             moments = policy.moments(posterior, context, actions)
-            score = upper_confidence_bound(moments, beta)
-            index = select(ties, score)
-            world, seen = environment.respond(noise, world, offered[index])
+            index = select(world.ties, upper_confidence_bound(moments, beta))
             action = actions[index]
-            r = scales.intermediate.standardise(seen.intermediate)
-            y = scales.outcome.standardise(seen.outcome)
+            r = scales.intermediate.standardise(world.intermediates[index])
+            y = scales.outcome.standardise(world.outcomes[index])
             posterior = policy.observe_transition(posterior, context, action, r)
             posterior = policy.observe_outcome(posterior, r, y)
             posterior = policy.observe_reward(posterior, context, action, y)
@@ -290,22 +240,21 @@ def _segment(
             )
             record = Round(
                 action_index=index,
-                outcome=seen.outcome,
-                mean_reward=seen.mean_reward,
-                best_mean_reward=seen.best_mean_reward,
+                outcome=world.outcomes[index],
+                mean_reward=world.mean_rewards[index],
+                best_mean_reward=world.best_mean_rewards,
                 predicted_mean=scales.outcome.restore(moments.mean[index]),
                 predicted_variance=moments.variance[index] * scales.outcome.scale**2,
                 negativity=moments.negativity,
             )
-            return (posterior, data, world), record
+            return (posterior, data), record
 
         def window(rows: Array) -> Array:
             return lax.dynamic_slice_in_dim(rows, start, length)
 
-        inputs = (window(betas), window(trial.ties), jax.tree.map(window, trial.noise))
-        carry = (state, data, trial.state)
-        (_, data, world), record = lax.scan(step, carry, inputs)
-        return trial._replace(data=data, state=world), record
+        inputs = (window(betas), jax.tree.map(window, trial.world))
+        (_, data), record = lax.scan(step, (state, data), inputs)
+        return trial._replace(data=data), record
 
     if policy.one_trial_at_a_time:
         played: tuple[Trial, Round] = lax.map(one, batch)
@@ -313,7 +262,7 @@ def _segment(
     return jax.vmap(one)(batch)
 
 
-def _with_counts(data: Data, start: Int[Array, ""]) -> Data:
+def _with_sizes(data: Data, start: Int[Array, ""]) -> Data:
     offline = data.outcomes.outcomes.shape[0] - data.transitions.actions.shape[0]
     return Data(
         data.transitions._replace(size=start),

@@ -31,7 +31,8 @@ from bayes_cmab import (
     Units,
 )
 from bayes_cmab.environments import Purpose, get_environment, stream, trial_key
-from bayes_cmab.simulation import AgentSpec, declared_scales, play
+from bayes_cmab.simulation import AgentSpec, play
+from bayes_cmab.worlds import declared_scales
 
 ACTIONS = np.linspace(-2.0, 2.0, 5)
 UNITS = Scales(

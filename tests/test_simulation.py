@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayes_cmab import simulation
+from bayes_cmab import simulation, worlds
 from bayes_cmab.environments import SETTINGS, Purpose, stream, trial_key
 from bayes_cmab.models import EmbeddingModel, EmbeddingPriors, LogNormal, RewardModel
 from bayes_cmab.policies import EmbeddingPolicy
@@ -13,7 +13,7 @@ from bayes_cmab.registry import make_agent
 from bayes_cmab.simulation import LEVELS, play, segment_ends
 
 ENVIRONMENT = SETTINGS["C"]
-OPTIONS = {"rounds": 24, "offline": 3, "seed": 5, "checkpoints": (12,)}
+OPTIONS = {"rounds": 24, "offline": 3, "seed": 5}
 
 
 def play_named(name: str, **changes: object) -> simulation.Record:
@@ -23,7 +23,7 @@ def play_named(name: str, **changes: object) -> simulation.Record:
 
 @pytest.fixture(scope="module")
 def fixed() -> simulation.Record:
-    return play_named("cbmp-fixed", coverage=True)
+    return play_named("cbmp-fixed", checkpoints=(12, 100))
 
 
 def test_a_trial_depends_on_its_number_and_not_on_its_batch(fixed: simulation.Record) -> None:
@@ -33,7 +33,7 @@ def test_a_trial_depends_on_its_number_and_not_on_its_batch(fixed: simulation.Re
 
 
 def test_the_same_seed_gives_the_same_record_to_the_bit(fixed: simulation.Record) -> None:
-    again = play_named("cbmp-fixed", coverage=True)
+    again = play_named("cbmp-fixed", checkpoints=(12, 100))
     jax.tree.map(np.testing.assert_array_equal, again, fixed)
 
 
@@ -80,8 +80,9 @@ def test_every_agent_of_the_registry_plays_a_round_of_every_setting() -> None:
 
 
 def test_segments_end_at_checkpoints_and_refits() -> None:
+    assert segment_ends(100, None, ()) == [50, 100]
     assert segment_ends(100, None, (20, 50, 100)) == [20, 50, 100]
-    assert segment_ends(12, 5, (8, 12)) == [5, 8, 10, 12]
+    assert segment_ends(12, 5, (8, 12)) == [5, 6, 8, 10, 12]
 
 
 def test_scores_that_are_not_finite_raise_with_trial_and_round() -> None:
@@ -96,5 +97,26 @@ def test_scores_that_are_not_finite_raise_with_trial_and_round() -> None:
 def test_tie_breaks_are_the_agents_stream() -> None:
     key = trial_key(3, 1)
     expected = jax.random.uniform(stream(key, 2, Purpose.AGENT), (61,))
-    np.testing.assert_array_equal(simulation.tie_breaks(key, 2, 61), expected)
-    assert not jnp.array_equal(expected, simulation.tie_breaks(key, 3, 61))
+    np.testing.assert_array_equal(worlds.tie_breaks(key, 2, 61), expected)
+    assert not jnp.array_equal(expected, worlds.tie_breaks(key, 3, 61))
+
+
+def test_what_an_action_brings_in_advance_is_what_the_environment_answers() -> None:
+    key = trial_key(2, 0)
+    world, _, _ = worlds.draw_worlds(ENVIRONMENT, 0, 4, key[None])
+    state, _ = ENVIRONMENT.reset(key)
+    for t, index in enumerate((3, 60, 0, 17)):
+        np.testing.assert_array_equal(world.contexts[0, t], state.context)
+        state, step = ENVIRONMENT.step(key, state, ENVIRONMENT.actions[index])
+        np.testing.assert_allclose(world.intermediates[0, t, index], step.intermediate, rtol=1e-12)
+        np.testing.assert_allclose(world.outcomes[0, t, index], step.outcome, rtol=1e-12)
+        np.testing.assert_allclose(world.mean_rewards[0, t, index], step.mean_reward, rtol=1e-12)
+        np.testing.assert_allclose(world.best_mean_rewards[0, t], step.best_mean_reward)
+
+
+def test_settings_of_the_same_dimensions_share_a_compiled_segment() -> None:
+    before = simulation._segment._cache_size()
+    for name in ("A", "E", "F"):
+        agent = make_agent("gp-fixed", SETTINGS[name])
+        play(agent, SETTINGS[name], rounds=6, offline=1, seed=0, trials=range(2))
+    assert simulation._segment._cache_size() == before + 2  # the two capacities

@@ -19,7 +19,6 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 
-
 import numpy as np
 import numpyro
 from handover import draw_inputs, fixed_hyperparameters
