@@ -263,6 +263,26 @@ def test_gaussian_transition_moments_equal_quadrature_in_one_dimension(power: in
     np.testing.assert_allclose(got.variance, got.variance_reward + got.variance_transition)
 
 
+def test_gaussian_transition_variance_leaves_out_what_is_unknown_of_f_and_h_at_once() -> None:
+    """The law of total variance has ``E_h kappa_f(N(h, S), N(h, S))`` for ``kappa_f(N, N)``.
+
+    The two differ by the variance of ``f(h)`` that is due to both at once, which is never negative:
+    the formula in use is a lower bound, and far from it while data are few.
+    """
+    data = rows(1)
+    got = compute(1, 1, data, 1.0)[0]
+    reward, (m, V, S) = Reward(1, 1, data), anova(data, 0)
+    x, w = np.polynomial.hermite_e.hermegauss(30)
+    w /= w.sum()
+    ratio = []
+    for i in range(3):
+        nodes = [m[i] + np.sqrt(V[i]) * h + np.sqrt(S) * NODES for h in x]
+        inner = [WEIGHTS @ reward.covariance(r[:, None]) @ WEIGHTS for r in nodes]
+        ratio.append(got.variance[i] / (w @ inner + got.variance_transition[i]))
+    assert np.all(np.array(ratio) < 1.0)
+    assert np.min(ratio) < 0.9
+
+
 def test_gaussian_transition_moments_equal_monte_carlo_over_h_in_two_dimensions() -> None:
     data = rows(2)
     got = compute(1, 2, data, 1.0)[0]
