@@ -15,16 +15,26 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bayes_cmab.acquisition import ConstantBeta, LogarithmicBeta
+    from bayes_cmab.acquisition import (
+        ConstantBeta,
+        LogarithmicBeta,
+        MatchedMomentsUCB,
+        MeanUCB,
+        MixtureQuantile,
+        Thompson,
+    )
     from bayes_cmab.agent import Agent
     from bayes_cmab.decision import Decision
-    from bayes_cmab.inference import MAP, Fixed
+    from bayes_cmab.history import ConvergenceWarning
+    from bayes_cmab.inference import MAP, NUTS, SVI, EffectiveSampleSize, EveryRounds, Fixed, Never
+    from bayes_cmab.inference.gate import Gate
     from bayes_cmab.models import DirectRewardModel, EmbeddingModel, RewardModel, TransitionModel
     from bayes_cmab.policies import (
         DirectPolicy,
         EmbeddingPolicy,
         FunctionPolicy,
         KnownRewardPolicy,
+        MarginalPolicy,
         Policy,
         TransitionPolicy,
     )
@@ -32,20 +42,32 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAP",
+    "NUTS",
+    "SVI",
     "Agent",
     "ConstantBeta",
+    "ConvergenceWarning",
     "Decision",
     "DirectPolicy",
     "DirectRewardModel",
+    "EffectiveSampleSize",
     "EmbeddingModel",
     "EmbeddingPolicy",
+    "EveryRounds",
     "Fixed",
     "FunctionPolicy",
+    "Gate",
     "KnownRewardPolicy",
     "LogarithmicBeta",
+    "MarginalPolicy",
+    "MatchedMomentsUCB",
+    "MeanUCB",
+    "MixtureQuantile",
+    "Never",
     "Policy",
     "RewardModel",
     "Scales",
+    "Thompson",
     "TransitionModel",
     "TransitionPolicy",
     "Units",
@@ -56,20 +78,32 @@ __version__ = version("bayes-cmab")
 
 _HOMES = {
     "MAP": "bayes_cmab.inference",
+    "NUTS": "bayes_cmab.inference",
+    "SVI": "bayes_cmab.inference",
     "Agent": "bayes_cmab.agent",
     "ConstantBeta": "bayes_cmab.acquisition",
+    "ConvergenceWarning": "bayes_cmab.history",
     "Decision": "bayes_cmab.decision",
     "DirectPolicy": "bayes_cmab.policies",
     "DirectRewardModel": "bayes_cmab.models",
+    "EffectiveSampleSize": "bayes_cmab.inference",
     "EmbeddingModel": "bayes_cmab.models",
     "EmbeddingPolicy": "bayes_cmab.policies",
+    "EveryRounds": "bayes_cmab.inference",
     "Fixed": "bayes_cmab.inference",
     "FunctionPolicy": "bayes_cmab.policies",
+    "Gate": "bayes_cmab.inference.gate",
     "KnownRewardPolicy": "bayes_cmab.policies",
     "LogarithmicBeta": "bayes_cmab.acquisition",
+    "MarginalPolicy": "bayes_cmab.policies",
+    "MatchedMomentsUCB": "bayes_cmab.acquisition",
+    "MeanUCB": "bayes_cmab.acquisition",
+    "MixtureQuantile": "bayes_cmab.acquisition",
+    "Never": "bayes_cmab.inference",
     "Policy": "bayes_cmab.policies",
     "RewardModel": "bayes_cmab.models",
     "Scales": "bayes_cmab.scaling",
+    "Thompson": "bayes_cmab.acquisition",
     "TransitionModel": "bayes_cmab.models",
     "TransitionPolicy": "bayes_cmab.policies",
     "Units": "bayes_cmab.scaling",

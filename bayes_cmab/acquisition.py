@@ -1,13 +1,17 @@
-r"""From moments to an action: upper confidence bounds and their exploration weight."""
+r"""From what is known of the actions to a choice: acquisitions and their exploration weight."""
 
 import math
 from dataclasses import dataclass
 from typing import Protocol
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+import numpy as np
+from jax import lax
+from jax.scipy.special import ndtr
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from bayes_cmab.moments import Moments
+from bayes_cmab.policies import Policy
 from bayes_cmab.validate import as_positive
 
 
@@ -57,6 +61,126 @@ class LogarithmicBeta:
         level = self.n_actions * math.pi**2 / (6.0 * self.delta)
         t = jnp.asarray(round_index, float)
         return self.scale * 2.0 * (jnp.log(level) + 2.0 * jnp.log1p(t))
+
+
+class Acquisition(Protocol):
+    """Turns what a policy knows of a set of actions into scores; hashable."""
+
+    def __call__[State](
+        self,
+        policy: Policy[State],
+        state: State,
+        context: Float[Array, " p"],
+        actions: Float[Array, "k q"],
+        beta: Float[Array, ""],
+        key: PRNGKeyArray,
+    ) -> tuple[Moments, Float[Array, " k"]]:
+        """Return the moments of ``g`` and the scores (k,), in standardised units."""
+        ...
+
+
+@dataclass(frozen=True)
+class MatchedMomentsUCB:
+    """``mean + sqrt(beta * variance)`` of ``g``, both averaged over the hyperparameters."""
+
+    def __call__[State](
+        self,
+        policy: Policy[State],
+        state: State,
+        context: Float[Array, " p"],
+        actions: Float[Array, "k q"],
+        beta: Float[Array, ""],
+        key: PRNGKeyArray,
+    ) -> tuple[Moments, Float[Array, " k"]]:
+        """Return moments and scores; ``O(k N^2)`` for each draw."""
+        del key
+        moments = policy.moments(state, context, actions)
+        return moments, upper_confidence_bound(moments, beta)
+
+
+@dataclass(frozen=True)
+class MeanUCB:
+    """The average over the hyperparameters of their upper confidence bounds.
+
+    It explores less than `MatchedMomentsUCB`, because ``E sd <= sqrt(E var + Var mean)``. The
+    pairs of draws make it ``O(T J k N^2)``.
+    """
+
+    def __call__[State](
+        self,
+        policy: Policy[State],
+        state: State,
+        context: Float[Array, " p"],
+        actions: Float[Array, "k q"],
+        beta: Float[Array, ""],
+        key: PRNGKeyArray,
+    ) -> tuple[Moments, Float[Array, " k"]]:
+        """Return moments and scores."""
+        del key
+        mixture = policy.mixture(state, context, actions)
+        bounds = mixture.mean + jnp.sqrt(beta * mixture.variance)
+        return policy.moments(state, context, actions), mixture.weight @ bounds
+
+
+@dataclass(frozen=True)
+class MixtureQuantile:
+    """The quantile at level ``Phi(sqrt(beta))`` of the mixture over the hyperparameters.
+
+    Bisection between the smallest and the largest quantile of a component. ``O(T J k N^2)``.
+
+    Attributes
+    ----------
+    steps : of the bisection; 60 exhaust the precision of a float.
+    """
+
+    steps: int = 60
+
+    def __call__[State](
+        self,
+        policy: Policy[State],
+        state: State,
+        context: Float[Array, " p"],
+        actions: Float[Array, "k q"],
+        beta: Float[Array, ""],
+        key: PRNGKeyArray,
+    ) -> tuple[Moments, Float[Array, " k"]]:
+        """Return moments and scores."""
+        del key
+        mixture = policy.mixture(state, context, actions)
+        deviation = jnp.sqrt(mixture.variance)
+        component = mixture.mean + jnp.sqrt(beta) * deviation
+        level = ndtr(jnp.sqrt(beta))
+        # The clip keeps a component without variance a step function instead of 0 / 0.
+        scale = jnp.maximum(deviation, np.finfo(float).tiny)
+
+        def halve(_: int, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
+            low, high = bracket
+            middle = 0.5 * (low + high)
+            below = mixture.weight @ ndtr((middle[None, :] - mixture.mean) / scale) < level
+            return jnp.where(below, middle, low), jnp.where(below, high, middle)
+
+        start = (jnp.min(component, axis=0), jnp.max(component, axis=0))
+        low, high = lax.fori_loop(0, self.steps, halve, start)
+        return policy.moments(state, context, actions), 0.5 * (low + high)
+
+
+@dataclass(frozen=True)
+class Thompson:
+    """A joint draw of ``g`` at all actions, under hyperparameters drawn by weight; no ``beta``."""
+
+    def __call__[State](
+        self,
+        policy: Policy[State],
+        state: State,
+        context: Float[Array, " p"],
+        actions: Float[Array, "k q"],
+        beta: Float[Array, ""],
+        key: PRNGKeyArray,
+    ) -> tuple[Moments, Float[Array, " k"]]:
+        """Return moments and the draw."""
+        del beta
+        draw = policy.sample(state, context, actions, key)
+        return policy.moments(state, context, actions), draw
 
 
 def upper_confidence_bound(moments: Moments, beta: Float[Array, ""]) -> Float[Array, " k"]:

@@ -1,5 +1,6 @@
 """The live agent: ask for an action, tell what came of it, all in the user's units."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -7,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 import jax
 from jaxtyping import Array, PRNGKeyArray
 
-from bayes_cmab import options, steps
-from bayes_cmab.acquisition import BetaSchedule
+from bayes_cmab import history, options, steps
+from bayes_cmab.acquisition import Acquisition, BetaSchedule, MatchedMomentsUCB
 from bayes_cmab.data import Data
 from bayes_cmab.decision import Decision, Evaluation
-from bayes_cmab.inference import MAP, Fixed
+from bayes_cmab.history import Ask, ConvergenceWarning, Refit
+from bayes_cmab.inference import MAP, Fixed, Sampler
+from bayes_cmab.inference.gate import Gate
 from bayes_cmab.models.priors import Sites
-from bayes_cmab.policies import EmbeddingPolicy, Policy
+from bayes_cmab.policies import EmbeddingPolicy, MarginalPolicy, Policy
 from bayes_cmab.scaling import Scales
-from bayes_cmab.steps import AgentState
+from bayes_cmab.steps import AgentState, Core
 from bayes_cmab.tickets import Ledger
 from bayes_cmab.validate import (
     FloatArray,
@@ -30,9 +33,12 @@ from bayes_cmab.validate import (
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
 
 DEFAULT_POLICY = EmbeddingPolicy()
 DEFAULT_INFERENCE = Fixed()
+DEFAULT_ACQUISITION = MatchedMomentsUCB()
+DEFAULT_GATE = Gate()
 
 
 class Agent:
@@ -50,12 +56,20 @@ class Agent:
     actions : (k, q), offered in every round; a DataFrame names the columns.
     policy : model and moments.
     inference : of the hyperparameters. `Fixed` keeps them; `MAP` refits them at the asks whose
-        number, from zero, is a multiple of its ``every``, if there is any data.
+        number, from zero, is a multiple of its ``every``, if there is any data. `NUTS` and `SVI`
+        draw them from their posterior; the agent averages over the draws, reweights them by every
+        new row, and draws again when their refit policy says so.
+    acquisition : from what is known to scores: `MatchedMomentsUCB`, `MeanUCB`,
+        `MixtureQuantile`, `Thompson`.
+    gate : limits that the fits of `NUTS` and `SVI` must keep. One that does not is continued by
+        another pass; if that fails too, the last draws that passed stay in use, reweighted, and a
+        `ConvergenceWarning` says so.
     beta : exploration weight, or its schedule.
     dim_context, dim_intermediate : p and d; p = 0 means that there are no contexts.
-    seed : ties are broken at random with the key ``fold_in(key(seed), round)``.
+    seed : of the key ``fold_in(key(seed), round)``, with which ties are broken and
+        hyperparameters and Thompson's scores are drawn.
     hyperparameters : all sites of the policy by name, in standardised units: kept, or the start
-        of the first fit. By default the medians of the priors.
+        of the first fit of `MAP`. By default the medians of the priors.
     scales : the units, if they are not to be measured.
     context_sample : (n, p), rows to take the context's units from.
     reward_function : ``f`` where it is known: from an intermediate (d,) to a scalar, in the
@@ -74,7 +88,9 @@ class Agent:
         actions: Numbers,
         *,
         policy: Policy[Any] = DEFAULT_POLICY,
-        inference: Fixed | MAP = DEFAULT_INFERENCE,
+        inference: Fixed | MAP | Sampler = DEFAULT_INFERENCE,
+        acquisition: Acquisition = DEFAULT_ACQUISITION,
+        gate: Gate = DEFAULT_GATE,
         beta: float | BetaSchedule = 0.25,
         dim_context: int = 1,
         dim_intermediate: int = 1,
@@ -90,25 +106,31 @@ class Agent:
         self._seed = options.whole_number(seed, "seed", least=0)
         self._actions, self._columns = options.offered_actions(actions)
         q = self._actions.shape[1]
-        self._policy = options.policy_of(policy, reward_function, d)
-        self._inference = options.inference_of(inference)
+        base = options.policy_of(policy, reward_function, d)
+        sites = options.sites_of(hyperparameters, base.default_sites(p, q, d), inference)
+        used = options.inferred_policy(base, inference)
+        options.check_acquisition(acquisition, used)
         self._beta = options.beta_schedule(beta)
         sample = None
         if context_sample is not None:
             sample = as_rows(context_sample, "context_sample", p).copy()
-        sites = options.sites_of(hyperparameters, self._policy.default_sites(p, q, d))
         ledger = Ledger.empty(p, q, d)
         measure = partial(Ledger.measure, offered=self._actions, context_sample=sample)
-        self._measure = measure if scales is None else None
+        measured = measure if scales is None else None
+        self._core = Core(used, inference, acquisition, options.gate_of(gate), measured)
         units = measure(ledger) if scales is None else options.scales_of(scales, p, q, d)
         self._ledger, self._state = ledger, AgentState(None, ledger.data(units), sites, units)
-        self._prepared: AgentState | None = None
+        self._prepared: tuple[AgentState, tuple[Refit, ...]] | None = None
         self._round = 0
+        self._events: list[Refit | Ask] = []
 
     @property
     def sites(self) -> Sites:
-        """The hyperparameters of the last ask, in standardised units."""
-        return dict(self._state.sites)
+        """The hyperparameters of the last ask, in standardised units; (draws, ...) of a sampler."""
+        inferred = self._state.inferred
+        if inferred is None:
+            return dict(self._state.sites)
+        return inferred.draws.reward.sites | inferred.draws.embedding.sites
 
     @property
     def scales(self) -> Scales:
@@ -131,20 +153,84 @@ class Agent:
         Parameters
         ----------
         context : (p,); None if there are no contexts.
-        key : for breaking ties, instead of the one that comes from the seed.
+        key : to use instead of the one that comes from the seed.
 
         Raises
         ------
         FloatingPointError
             If a score is not finite, or a variance is negative beyond rounding.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If a fit of the hyperparameters failed at the gate.
         """
         s = options.context_of(context, self._p)
-        state = self._prepare()
+        state, refits = self._prepare(key)
         evaluation = self._evaluate(state, s, key)
         decision = evaluation.decision(len(self._ledger.tickets), self._actions)
         self._commit(self._ledger.issue(s, self._actions[decision.index]), state)
+        self._events += [*refits, Ask(self._round, steps.weights(self._core.policy, state))]
         self._round += 1
         return decision
+
+    def history(self) -> "pd.DataFrame":
+        """Return the fits of hyperparameters, and the weights of the draws at every decision.
+
+        Returns
+        -------
+        One row per event and program, see `bayes_cmab.history.table`.
+        """
+        return history.table(self._events)
+
+    def posterior(self, context: Numbers | None = None) -> "xr.DataTree":
+        """Return the posterior of the hyperparameters for ArviZ, as the next ask would see it.
+
+        Parameters
+        ----------
+        context : (p,) of the predictions; by default the last one asked about.
+
+        Returns
+        -------
+        xarray.DataTree
+            ``posterior``, ``prior``, ``sample_stats``, ``log_prior`` of the sites of both
+            programs, in standardised units; ``observed_data``, ``constant_data``,
+            ``posterior_predictive``, ``prior_predictive`` in the user's units;
+            ``log_likelihood``, of each outcome given all others (the leave-one-out conditional of
+            the Gaussian process); ``predictions``, the figures of each action (see `score`);
+            with `SVI`, ``optimisation``, the trace of the evidence lower bound. The JSON attribute
+            ``bayes_cmab`` has the versions, the seed, the round, the inference and the gate's
+            verdicts.
+
+        Raises
+        ------
+        ValueError
+            If the inference is not `NUTS` or `SVI`: there are no draws then.
+        """
+        from bayes_cmab.diagnostics import posterior_tree, versions  # ArviZ is slow to import
+
+        policy = self._core.policy
+        if not isinstance(policy, MarginalPolicy):
+            raise ValueError(
+                f"posterior: expected an agent with NUTS or SVI, got {self._core.inference!r}"
+            )
+        state, refits = self._prepare(None)
+        predictions: dict[str, FloatArray] = {}
+        if context is not None or self._ledger.tickets:
+            last = self._ledger.tickets[-1].context if context is None else context
+            evaluation = self._evaluate(state, options.context_of(last, self._p), None)
+            predictions = evaluation.figures()
+        fits = [event for event in (*self._events, *refits) if isinstance(event, Refit)]
+        information = {
+            "versions": versions(),
+            "seed": self._seed,
+            "round": self._round,
+            "inference": repr(self._core.inference),
+            "gate": [[fit.round, fit.program, fit.reason, fit.verdict] for fit in fits],
+        }
+        key = jax.random.fold_in(self._key(None), 3)
+        arguments = (policy, state, self._actions, self._columns, predictions, key, information)
+        return posterior_tree(*arguments)
 
     def score(self, context: Numbers | None = None) -> "pd.DataFrame":
         """Return a table of the actions, as the next ask would see them; it changes no decision.
@@ -156,7 +242,7 @@ class Agent:
         Returns
         -------
         One row per action: its columns, ``mean``, ``standard_deviation``, ``score``,
-        ``variance_reward``, ``variance_embedding``, ``variance_transition``.
+        and the five parts of the variance (see `Decision`).
 
         Raises
         ------
@@ -164,7 +250,7 @@ class Agent:
             As in `ask`.
         """
         s = options.context_of(context, self._p)
-        evaluation = self._evaluate(self._prepare(), s, None)
+        evaluation = self._evaluate(self._prepare(None)[0], s, None)
         return evaluation.table(self._actions, self._columns)
 
     def tell(
@@ -182,7 +268,7 @@ class Agent:
         """
         r = None if intermediate is None else as_vector(intermediate, "intermediate", self._d)
         y = None if outcome is None else float(as_vector(outcome, "outcome", 1)[0])
-        ledger, state, policy = self._ledger.settle(ticket, r, y), self._state, self._policy
+        ledger, state, policy = self._ledger.settle(ticket, r, y), self._state, self._core.policy
         if state.posterior is None or not ledger.fits(state.data):
             return self._outgrow(ledger)
         s, a, known_r, known_y = ledger.tickets[ticket]
@@ -229,21 +315,29 @@ class Agent:
     def _commit(self, ledger: Ledger, state: AgentState) -> None:
         self._ledger, self._state, self._prepared = ledger, state, None
 
-    def _prepare(self) -> AgentState:
+    def _key(self, key: PRNGKeyArray | None) -> PRNGKeyArray:
+        return jax.random.fold_in(jax.random.key(self._seed), self._round) if key is None else key
+
+    def _prepare(self, key: PRNGKeyArray | None) -> tuple[AgentState, tuple[Refit, ...]]:
         # Kept apart until an ask commits it, so that looking at scores changes no decision.
         if self._prepared is None:
-            self._prepared = steps.prepare(
-                self._policy, self._inference, self._measure, self._round, self._ledger, self._state
-            )
+            own = jax.random.fold_in(self._key(key), 2)
+            self._prepared = steps.prepare(self._core, self._round, self._ledger, self._state, own)
+            for refit in self._prepared[1]:
+                if refit.verdict == "failed":
+                    warnings.warn(refit.message(), ConvergenceWarning, stacklevel=3)
         return self._prepared
 
     def _evaluate(
         self, state: AgentState, context: FloatArray, key: PRNGKeyArray | None
     ) -> Evaluation:
         beta = as_positive(as_vector(self._beta(self._round), "beta", 1)[0], "beta", zero=True)
-        if key is None:
-            key = jax.random.fold_in(jax.random.key(self._seed), self._round)
-        arguments = (self._policy, state, context, self._actions, beta, key)
-        evaluation: Evaluation = jax.device_get(steps.evaluate(*arguments))
+        core = self._core
+        evaluation: Evaluation = jax.device_get(
+            steps.evaluate(
+                *(core.policy, core.acquisition, state, context, self._actions, beta),
+                self._key(key),
+            )
+        )
         evaluation.check(self._round)
         return evaluation

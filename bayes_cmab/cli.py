@@ -38,6 +38,7 @@ app = typer.Typer(
 )
 
 SWEEP, RUNNING, OUTPUT = "What is run", "How it is run", "Output"
+LIMITS = "Limits of the gate"
 
 
 def _option(text: str, *names: str, panel: str = SWEEP, **more: Any) -> Any:
@@ -262,6 +263,60 @@ def plot(
         results = load_sweep(load_options(folder), folder)
         for path in save_figures(results, folder, kind):
             typer.echo(path)
+
+
+@app.command()
+def diagnose(
+    file: Annotated[Path, typer.Argument(help="A stored posterior.")],
+    rhat: Annotated[
+        float | None, _option("Largest split R-hat.", panel=LIMITS, metavar="NUMBER")
+    ] = None,
+    ess: Annotated[
+        float | None, _option("Smallest effective sample size.", panel=LIMITS, metavar="NUMBER")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        _option("Folder of the pictures; by default FILE's name.", panel=OUTPUT, file_okay=False),
+    ] = None,
+    pictures: Annotated[
+        bool, _option("Write the pictures.", "--pictures/--no-pictures", panel=OUTPUT)
+    ] = True,
+    as_json: Json = False,
+) -> None:
+    """Check a stored posterior of hyperparameters, and draw its diagnostics.
+
+    FILE is what Agent.posterior().to_netcdf(FILE) has written. The exit code is 1
+    if the convergence gate fails. Limits that are not given are those of an agent.
+
+    [bold]Examples[/bold]
+
+    bayes-cmab diagnose posterior.nc
+    bayes-cmab diagnose posterior.nc --rhat 1.01 --ess 400 --no-pictures
+    """
+    with _command():
+        import matplotlib as mpl
+
+        from bayes_cmab.diagnose import check_table, load_posterior, save_pictures
+        from bayes_cmab.diagnostics import gate_checks
+        from bayes_cmab.inference.gate import Gate, overall
+
+        mpl.use("agg")
+        tree = load_posterior(file)
+        limits = {"rhat": rhat, "ess": ess}
+        gate = Gate(**{name: value for name, value in limits.items() if value is not None})
+        checks = gate_checks(tree, gate)
+        table, verdict = check_table(checks), overall(checks)
+        folder = file.with_suffix("") if out is None else out
+        files = save_pictures(tree, folder) if pictures else []
+        if as_json:
+            print_json(verdict=verdict, checks=records(table), files=[str(path) for path in files])
+        else:
+            print_rows(records(table), as_json=False)
+            typer.echo(f"verdict: {verdict}")
+            if files:
+                typer.echo(f"Written to {folder}: {', '.join(path.name for path in files)}")
+        if verdict == "failed":
+            raise typer.Exit(1)
 
 
 @app.command()

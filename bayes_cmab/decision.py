@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from bayes_cmab.acquisition import select, upper_confidence_bound
+from bayes_cmab.acquisition import select
 from bayes_cmab.moments import NEGATIVITY_TOLERANCE, Moments
 from bayes_cmab.scaling import Units
 from bayes_cmab.validate import FloatArray
@@ -14,14 +14,16 @@ from bayes_cmab.validate import FloatArray
 if TYPE_CHECKING:
     import pandas as pd
 
-FIGURES = (
-    "mean",
-    "standard_deviation",
-    "score",
+PARTS = (
     "variance_reward",
     "variance_embedding",
     "variance_transition",
+    "variance_reward_hyperparameters",
+    "variance_embedding_hyperparameters",
 )
+"""Parts of the variance: what would help to know."""
+
+FIGURES = ("mean", "standard_deviation", "score", *PARTS)
 """What is reported of an action; the names are columns of a table and fields of a `Decision`."""
 
 
@@ -35,8 +37,9 @@ class Decision:
     action : (q,) in the user's units.
     index : row of the action in the offered set.
     mean, standard_deviation : of ``g``, in the units of the outcome.
-    score : ``mean + sqrt(beta) * standard_deviation``.
-    variance_reward, variance_embedding, variance_transition : parts of the variance.
+    score : of the acquisition; ``mean + sqrt(beta) * standard_deviation`` by default.
+    variance_reward, variance_embedding, variance_transition, variance_reward_hyperparameters,
+    variance_embedding_hyperparameters : parts of the variance, see `Moments`.
     second_moment : average squared size of ``f`` about the outcome's centre.
     """
 
@@ -49,6 +52,8 @@ class Decision:
     variance_reward: float
     variance_embedding: float
     variance_transition: float
+    variance_reward_hyperparameters: float
+    variance_embedding_hyperparameters: float
     second_moment: float
 
 
@@ -68,18 +73,18 @@ class Evaluation(NamedTuple):
 
     @classmethod
     def of(
-        cls, moments: Moments, beta: Float[Array, ""], uniform: Float[Array, " k"], units: Units
+        cls,
+        moments: Moments,
+        score: Float[Array, " k"],
+        uniform: Float[Array, " k"],
+        units: Units,
     ) -> Self:
-        """Score standardised moments, choose (see `select`), and restore the units; pure JAX."""
-        score = upper_confidence_bound(moments, beta)
+        """Choose by standardised scores (see `select`) and restore the units; pure JAX."""
         squared = units.scale**2
+        squares = ("variance", "second_moment", *PARTS)
         restored = moments._replace(
             mean=units.restore(moments.mean),
-            variance=squared * moments.variance,
-            variance_reward=squared * moments.variance_reward,
-            variance_embedding=squared * moments.variance_embedding,
-            variance_transition=squared * moments.variance_transition,
-            second_moment=squared * moments.second_moment,
+            **{name: squared * getattr(moments, name) for name in squares},
         )
         return cls(select(uniform, score), restored, units.restore(score))
 
@@ -101,7 +106,7 @@ class Evaluation(NamedTuple):
     def figures(self) -> dict[str, FloatArray]:
         """Return what is reported of each action, (k,), by the names in ``FIGURES``."""
         m = self.moments
-        parts = (m.variance_reward, m.variance_embedding, m.variance_transition)
+        parts = (getattr(m, name) for name in PARTS)
         values = (m.mean, np.sqrt(m.variance), self.score, *parts)
         return {name: np.asarray(value) for name, value in zip(FIGURES, values, strict=True)}
 

@@ -8,11 +8,12 @@ observed points.
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from bayes_cmab.kernels import power_gram, rbf, squared_distance
-from bayes_cmab.linalg import factorise, row_mask, solve
+from bayes_cmab.linalg import cholesky, factorise, row_mask, solve
 from bayes_cmab.models import EmbeddingModel, RewardModel
 from bayes_cmab.posteriors import (
     EmbeddingPosterior,
@@ -38,6 +39,8 @@ class Moments(NamedTuple):
     variance_reward : (k,) what is unknown about ``f``.
     variance_embedding : (k,) what is unknown about ``P(r | s, a)`` as a distribution.
     variance_transition : (k,) what is unknown about the transition GP's mean.
+    variance_reward_hyperparameters, variance_embedding_hyperparameters : (k,) what the
+        hyperparameters of either model leave open; zero where they are given.
     second_moment : scalar, the average squared size of ``f``.
     negativity : scalar, the largest amount by which rounding made a variance negative, relative
         to the largest variance; such variances are set to zero.
@@ -48,8 +51,23 @@ class Moments(NamedTuple):
     variance_reward: Float[Array, " k"]
     variance_embedding: Float[Array, " k"]
     variance_transition: Float[Array, " k"]
+    variance_reward_hyperparameters: Float[Array, " k"]
+    variance_embedding_hyperparameters: Float[Array, " k"]
     second_moment: Float[Array, ""]
     negativity: Float[Array, ""]
+
+
+class Mixture(NamedTuple):
+    """A mixture of normal distributions of ``g``: one component per set of hyperparameters.
+
+    Attributes
+    ----------
+    mean, variance : (P, k). weight : (P,), with sum one.
+    """
+
+    mean: Float[Array, "P k"]
+    variance: Float[Array, "P k"]
+    weight: Float[Array, " P"]
 
 
 def assemble_moments(
@@ -68,12 +86,15 @@ def assemble_moments(
     """
     parts = jnp.stack([reward, embedding, transition])
     positive = jnp.maximum(parts, 0.0)
+    nothing = jnp.zeros_like(mean)
     return Moments(
         mean=mean,
         variance=jnp.sum(positive, axis=0),
         variance_reward=positive[0],
         variance_embedding=positive[1],
         variance_transition=positive[2],
+        variance_reward_hyperparameters=nothing,
+        variance_embedding_hyperparameters=nothing,
         second_moment=moment,
         negativity=jnp.max(-jnp.minimum(parts, 0.0)) / scale,
     )
@@ -205,3 +226,11 @@ def _prior_scale(
 ) -> Float[Array, ""]:
     largest = jnp.maximum(reward.hyper.reward_variance, reward.hyper.mean_variance)
     return jnp.maximum(largest, moment * jnp.max(prior))
+
+
+def sample_normal(
+    key: PRNGKeyArray, mean: Float[Array, " k"], covariance: Float[Array, "k k"]
+) -> Float[Array, " k"]:
+    """Draw from a normal whose covariance may be singular: then the smallest jitter is added."""
+    factor, _ = cholesky(covariance, jnp.ones(mean.shape[0], bool))
+    return mean + factor @ jax.random.normal(key, mean.shape)

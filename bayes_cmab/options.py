@@ -8,11 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from bayes_cmab.acquisition import BetaSchedule, ConstantBeta
+from bayes_cmab.acquisition import Acquisition, BetaSchedule, ConstantBeta, Thompson
 from bayes_cmab.decision import FIGURES
-from bayes_cmab.inference import MAP, Fixed
+from bayes_cmab.inference import MAP, NUTS, SVI, Fixed, Sampler
+from bayes_cmab.inference.gate import Gate
 from bayes_cmab.models.priors import Sites
-from bayes_cmab.policies import EmbeddingPolicy, KnownRewardPolicy, Policy
+from bayes_cmab.policies import EmbeddingPolicy, KnownRewardPolicy, MarginalPolicy, Policy
 from bayes_cmab.scaling import Scales, Units
 from bayes_cmab.validate import FloatArray, Numbers, as_positive, as_rows, as_vector
 
@@ -82,11 +83,35 @@ def policy_of(
     return KnownRewardPolicy(reward_function, policy.embedding)
 
 
-def inference_of(inference: Fixed | MAP) -> Fixed | MAP:
-    """Return a known kind of inference."""
-    if not isinstance(inference, Fixed | MAP):
-        raise ValueError(f"inference: expected Fixed or MAP, got {inference!r}")
-    return inference
+def inferred_policy(policy: Policy[Any], inference: Fixed | MAP | Sampler) -> Policy[Any]:
+    """Return the policy that goes with an inference: averaged over draws with a sampler's."""
+    if isinstance(inference, Fixed | MAP):
+        return policy
+    if not isinstance(inference, NUTS | SVI):
+        raise ValueError(f"inference: expected Fixed, MAP, NUTS or SVI, got {inference!r}")
+    if not isinstance(policy, EmbeddingPolicy):
+        raise ValueError(
+            f"policy: expected an EmbeddingPolicy to average over draws, got {policy!r}"
+        )
+    return MarginalPolicy(policy)
+
+
+def check_acquisition(acquisition: Acquisition, policy: Policy[Any]) -> None:
+    """Refuse an acquisition that the policy does not support."""
+    if not callable(acquisition):
+        raise ValueError(f"acquisition: expected an acquisition, got {acquisition!r}")
+    if isinstance(acquisition, Thompson) and not policy.draws_jointly:
+        raise ValueError(
+            "acquisition: expected a policy with a joint distribution of g for Thompson sampling, "
+            f"got {policy!r}"
+        )
+
+
+def gate_of(gate: Gate) -> Gate:
+    """Return a gate."""
+    if not isinstance(gate, Gate):
+        raise ValueError(f"gate: expected a Gate, got {gate!r}")
+    return gate
 
 
 def beta_schedule(beta: float | BetaSchedule) -> BetaSchedule:
@@ -96,10 +121,16 @@ def beta_schedule(beta: float | BetaSchedule) -> BetaSchedule:
     return ConstantBeta(float(as_vector(beta, "beta", 1)[0]))
 
 
-def sites_of(given: Mapping[str, Numbers] | None, default: Sites) -> Sites:
+def sites_of(
+    given: Mapping[str, Numbers] | None, default: Sites, inference: Fixed | MAP | Sampler
+) -> Sites:
     """Return given hyperparameters: positive, with the names and shapes of the default ones."""
     if given is None:
         return default
+    if not isinstance(inference, Fixed | MAP):
+        raise ValueError(
+            f"hyperparameters: expected None with {type(inference).__name__}, which draws them"
+        )
     if not isinstance(given, Mapping):
         raise ValueError(f"hyperparameters: expected a dict, got {type(given).__name__}")
     listed = ", ".join(sorted(default)) or "none"

@@ -9,16 +9,17 @@ from jaxtyping import Array
 
 from bayes_cmab.acquisition import BetaSchedule, ConstantBeta
 from bayes_cmab.environments import Environment
-from bayes_cmab.inference import MAP, Fixed
+from bayes_cmab.inference import MAP, NUTS, SVI, Fixed
 from bayes_cmab.models import EmbeddingModel, RewardModel
 from bayes_cmab.policies import (
     DirectPolicy,
     EmbeddingPolicy,
     FunctionPolicy,
+    MarginalPolicy,
     Policy,
     TransitionPolicy,
 )
-from bayes_cmab.simulation import AgentSpec
+from bayes_cmab.rounds import AgentSpec
 from bayes_cmab.validate import one_of
 
 CME_REWARD = RewardModel(power=0, unit_variance=True, integrated_mean=False)
@@ -102,16 +103,25 @@ POLICIES: dict[str, Entry] = {
     ),
 }
 
-INFERENCES = ("fixed", "map")
+INFERENCES = ("fixed", "map", "svi", "nuts")
+
+AVERAGED = ("cbmp", "cme")
+"""Policies that can be averaged over draws of their hyperparameters."""
 
 
 def agent_names() -> list[str]:
     """Return every name that `make_agent` takes."""
     return [
-        name if not entry.learns else f"{name}-{inference}"
+        f"{name}-{inference}" if inference else name
         for name, entry in POLICIES.items()
-        for inference in (INFERENCES if entry.learns else ("",))
+        for inference in _inferences(name, entry)
     ]
+
+
+def _inferences(name: str, entry: Entry) -> tuple[str, ...]:
+    if not entry.learns:
+        return ("",)
+    return INFERENCES if name in AVERAGED else INFERENCES[:2]
 
 
 def split_name(name: str) -> tuple[str, str]:
@@ -141,16 +151,19 @@ def make_agent(
     name : one of `agent_names`.
     environment : where it will play.
     beta : exploration weight, a number or a schedule.
-    refit_every : rounds between two fits of the hyperparameters.
+    refit_every : rounds between two fits by type-II maximum a posteriori.
 
     Raises
     ------
     ValueError
         If the name is unknown, ``beta`` is negative or ``refit_every`` below one.
     """
-    policy, inference = split_name(name)
-    return AgentSpec(
-        POLICIES[policy].policy(environment),
-        MAP(every=refit_every) if inference == "map" else Fixed(),
-        ConstantBeta(beta) if isinstance(beta, int | float) else beta,
-    )
+    policy_name, inference = split_name(name)
+    policy = POLICIES[policy_name].policy(environment)
+    schedule = ConstantBeta(beta) if isinstance(beta, int | float) else beta
+    if inference in ("svi", "nuts"):
+        sampler = NUTS() if inference == "nuts" else SVI()
+        assert isinstance(policy, EmbeddingPolicy)  # as all of AVERAGED are
+        return AgentSpec(MarginalPolicy(policy), sampler, schedule)
+    fitted = MAP(every=refit_every) if inference == "map" else Fixed()
+    return AgentSpec(policy, fitted, schedule)

@@ -3,11 +3,11 @@ r"""Play trials of one agent in one environment, many trials in one compiled pro
 A trial is cut into *segments*. Within a segment the hyperparameters stay and every row is
 appended in ``O(n^2)``; between two segments the data move to the next capacity, and where the
 agent infers its hyperparameters, they are inferred again. A segment is one jitted scan over its
-rounds; its length and the capacities are static, everything else is an argument.
+rounds; its length and the capacities are static, everything else is an argument. Agents that
+average over draws are played trial by trial, see `adaptive`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,54 +17,29 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from bayes_cmab.acquisition import BetaSchedule, select, upper_confidence_bound
-from bayes_cmab.data import Data, Outcomes, with_capacity
+from bayes_cmab.acquisition import Acquisition
+from bayes_cmab.adaptive import play_adaptive
+from bayes_cmab.data import Data, Outcomes
 from bayes_cmab.environments import Environment, trial_key
 from bayes_cmab.inference import MAP, Fixed, maximise
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.moments import NEGATIVITY_TOLERANCE
 from bayes_cmab.policies import Policy
+from bayes_cmab.rounds import (
+    LEVELS,
+    AgentSpec,
+    Record,
+    Round,
+    Scene,
+    capacities,
+    capacity_at,
+    coverage,
+    grow,
+    play_round,
+    segment_ends,
+)
 from bayes_cmab.scaling import Scales
 from bayes_cmab.worlds import World, declared_scales, draw_worlds, environment_dims
-
-LEVELS = (0.5, 0.8, 0.95)
-"""Nominal levels of the central intervals of ``g`` whose coverage is recorded."""
-
-
-@dataclass(frozen=True)
-class AgentSpec:
-    """A policy with its inference and its exploration: what plays a trial.
-
-    Attributes
-    ----------
-    policy : the model and its moments.
-    inference : of the hyperparameters.
-    beta : exploration weight.
-    """
-
-    policy: Policy[Any]
-    inference: Fixed | MAP
-    beta: BetaSchedule
-
-
-class Round(NamedTuple):
-    """What is recorded of a round; fields get the axes (trial, round).
-
-    Attributes
-    ----------
-    action_index : of the chosen action; -1 if a score was not finite.
-    outcome, mean_reward, best_mean_reward : of the environment.
-    predicted_mean, predicted_variance : of ``g`` at the chosen action, in the user's units.
-    negativity : see `Moments`.
-    """
-
-    action_index: Int[Array, "..."]
-    outcome: Float[Array, "..."]
-    mean_reward: Float[Array, "..."]
-    best_mean_reward: Float[Array, "..."]
-    predicted_mean: Float[Array, "..."]
-    predicted_variance: Float[Array, "..."]
-    negativity: Float[Array, "..."]
 
 
 class Trial(NamedTuple):
@@ -75,34 +50,23 @@ class Trial(NamedTuple):
     sites: Sites
 
 
-class Record(NamedTuple):
-    """Everything recorded of a batch of trials, as NumPy arrays.
-
-    Attributes
-    ----------
-    rounds : fields of shape (trials, rounds).
-    coverage : (trials, checkpoints, levels) share of the grid whose ``g`` lies in its interval.
-    """
-
-    rounds: Round
-    coverage: np.ndarray
-
-
-def capacities(rounds: int) -> tuple[int, ...]:
-    """Return the capacities of the data sets during a trial: half of the rounds, then all.
-
-    Each costs a compilation; with two, a round costs on average 7/12 of what it would at full
-    capacity, in the parts that are quadratic.
-    """
-    return (-(-rounds // 2), rounds)
-
-
-def segment_ends(rounds: int, every: int | None, checkpoints: tuple[int, ...]) -> list[int]:
-    """Return the rounds at which segments end: checkpoints, refits, and growing capacities."""
-    ends = {end for end in (*checkpoints, *capacities(rounds)) if 0 < end < rounds} | {rounds}
-    if every is not None:
-        ends |= set(range(every, rounds, every))
-    return sorted(ends)
+def begin(
+    agent: AgentSpec, environment: Environment, rounds: int, offline: int, seed: int, trials: range
+) -> Scene:
+    """Draw the worlds of a batch of trials and put the offline outcomes into their data."""
+    p, q, d = environment_dims(environment)
+    scales = declared_scales(environment)
+    betas = jnp.stack([agent.beta(t) for t in range(rounds)])
+    keys = jax.vmap(partial(trial_key, seed))(jnp.asarray(trials))
+    world, r, y = draw_worlds(environment, offline, rounds, keys)
+    blank = Data.empty(p, q, d, capacities(rounds)[0])
+    data = jax.tree.map(lambda x: jnp.broadcast_to(x, (len(trials), *jnp.shape(x))), blank)
+    known = Outcomes(
+        scales.intermediate.standardise(r),
+        scales.outcome.standardise(y),
+        jnp.full(len(trials), offline),
+    )
+    return Scene(scales, betas, world, data._replace(outcomes=known))
 
 
 def play(
@@ -134,42 +98,59 @@ def play(
     FloatingPointError
         If a score was not finite, or a variance was negative beyond rounding.
     """
-    p, q, d = environment_dims(environment)
+    scene = begin(agent, environment, rounds, offline, seed, trials)
+    if not isinstance(agent.inference, Fixed | MAP):
+        record = play_adaptive(agent, environment, scene, seed, trials, checkpoints, advance)
+    else:
+        record = _play_batch(agent, environment, scene, offline, checkpoints, advance)
+    _check(record.rounds, trials)
+    return record
+
+
+def _play_batch(
+    agent: AgentSpec,
+    environment: Environment,
+    scene: Scene,
+    offline: int,
+    checkpoints: tuple[int, ...],
+    advance: Callable[[int], None] | None,
+) -> Record:
+    count, rounds = scene.world.outcomes.shape[:2]
     measured = {min(checkpoint, rounds) for checkpoint in checkpoints}
-    scales, actions = declared_scales(environment), environment.actions
-    betas = jnp.stack([agent.beta(t) for t in range(rounds)])
-    keys = jax.vmap(partial(trial_key, seed))(jnp.asarray(trials))
-    world, r, y = draw_worlds(environment, offline, rounds, keys)
-    blank = Data.empty(p, q, d, capacities(rounds)[0])
-    sizes = jnp.full(len(trials), offline)
-    known = Outcomes(scales.intermediate.standardise(r), scales.outcome.standardise(y), sizes)
-    default = agent.policy.default_sites(p, q, d)
-    sites, data = jax.tree.map(
-        lambda leaf: jnp.broadcast_to(leaf, (len(trials), *jnp.shape(leaf))), (default, blank)
-    )
-    batch = Trial(world, data._replace(outcomes=known), sites)
+    default = agent.policy.default_sites(*environment_dims(environment))
+    sites = jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *jnp.shape(x))), default)
+    batch = Trial(scene.world, scene.data, sites)
     played: list[Round] = []
     covered: list[Array] = []
+    fits = np.zeros((count, rounds), np.int8)
     start = 0
+    assert isinstance(agent.inference, Fixed | MAP)
     for end in segment_ends(rounds, agent.inference.every, checkpoints):
-        rows = next(capacity for capacity in capacities(rounds) if capacity >= end)
-        batch = batch._replace(data=_grow(batch.data, rows, rows + offline))
+        rows = capacity_at(rounds, end)
+        batch = batch._replace(
+            data=jax.vmap(grow, in_axes=(0, None, None))(batch.data, rows, rows + offline)
+        )
         if isinstance(agent.inference, MAP) and start + offline > 0:
             batch = _refit(agent.policy, agent.inference, batch)
+            fits[:, start] = len(agent.policy.models())
         batch, record = _segment(
-            agent.policy, end - start, scales, actions, jnp.asarray(start), betas, batch
+            *(agent.policy, agent.acquisition, end - start),
+            *(scene.scales, environment.actions, jnp.asarray(start), scene.betas, batch),
         )
         played.append(record)
         if end in measured:
-            covered.append(_coverage(agent.policy, environment, batch))
+            covered.append(_coverages(agent.policy, environment, batch))
         if advance is not None:
             advance(end - start)
         start = end
     merged: Round = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *played)
-    _check(merged, trials)
+    none = np.zeros((count, 0, len(LEVELS)))
     return Record(
         merged,
-        np.stack(covered, axis=1) if covered else np.zeros((len(trials), 0, len(LEVELS))),
+        np.stack(covered, axis=1) if covered else none,
+        fits,
+        np.zeros_like(fits),
+        np.full((count, rounds, 2), np.nan),
     )
 
 
@@ -186,11 +167,6 @@ def _check(rounds: Round, trials: range) -> None:
         raise FloatingPointError(f"a variance was negative by {worst:.1e} of the prior variance")
 
 
-def _grow(data: Data, rows: int, outcomes: int) -> Data:
-    pad = jax.vmap(with_capacity, in_axes=(0, None))
-    return Data(pad(data.transitions, rows), pad(data.outcomes, outcomes), pad(data.rewards, rows))
-
-
 @partial(jax.jit, static_argnums=(0, 1))
 def _refit(policy: Policy[Any], settings: MAP, batch: Trial) -> Trial:
     def one(trial: Trial) -> Trial:
@@ -201,9 +177,10 @@ def _refit(policy: Policy[Any], settings: MAP, batch: Trial) -> Trial:
     return refitted
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(jax.jit, static_argnums=(0, 1, 2))
 def _segment(
     policy: Policy[Any],
+    acquisition: Acquisition,
     length: int,
     scales: Scales,
     offered: Float[Array, "k q"],
@@ -222,30 +199,8 @@ def _segment(
         def step(
             carry: tuple[Any, Data], inputs: tuple[Array, World]
         ) -> tuple[tuple[Any, Data], Round]:
-            posterior, data = carry
-            beta, world = inputs
-            context = scales.context.standardise(world.contexts)
-            moments = policy.moments(posterior, context, actions)
-            index = select(world.ties, upper_confidence_bound(moments, beta))
-            action = actions[index]
-            r = scales.intermediate.standardise(world.intermediates[index])
-            y = scales.outcome.standardise(world.outcomes[index])
-            posterior = policy.observe_transition(posterior, context, action, r)
-            posterior = policy.observe_outcome(posterior, r, y)
-            posterior = policy.observe_reward(posterior, context, action, y)
-            data = Data(
-                data.transitions.append(context, action, r),
-                data.outcomes.append(r, y),
-                data.rewards.append(context, action, y),
-            )
-            record = Round(
-                action_index=index,
-                outcome=world.outcomes[index],
-                mean_reward=world.mean_rewards[index],
-                best_mean_reward=world.best_mean_rewards,
-                predicted_mean=scales.outcome.restore(moments.mean[index]),
-                predicted_variance=moments.variance[index] * scales.outcome.scale**2,
-                negativity=moments.negativity,
+            posterior, data, record = play_round(
+                policy, acquisition, scales, actions, *carry, *inputs
             )
             return (posterior, data), record
 
@@ -272,21 +227,15 @@ def _with_sizes(data: Data, start: Int[Array, ""]) -> Data:
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _coverage(
+def _coverages(
     policy: Policy[Any], environment: Environment, batch: Trial
 ) -> Float[Array, "trials levels"]:
     scales = declared_scales(environment)
-    contexts = scales.context.standardise(environment.contexts)
-    actions = scales.action.standardise(environment.actions)
-    truth = scales.outcome.standardise(environment.mean_reward_table())
-    widths = jax.scipy.stats.norm.ppf(0.5 + 0.5 * jnp.asarray(LEVELS))
 
     def one(trial: Trial) -> Float[Array, " levels"]:
         state = policy.condition(trial.sites, trial.data, scales)
-        moments = lax.map(lambda s: policy.moments(state, s, actions), contexts)
-        error = jnp.abs(truth - moments.mean)
-        inside = error[..., None] <= widths[None, None, :] * jnp.sqrt(moments.variance)[..., None]
-        return jnp.mean(inside, axis=(0, 1))
+        covered: Array = coverage(policy, environment, state)
+        return covered
 
     covered: Array = lax.map(one, batch)
     return covered

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bayes_cmab.simulation import LEVELS, Record
+from bayes_cmab.policies.marginal import PROGRAMS
+from bayes_cmab.rounds import LEVELS, Record
 from bayes_cmab.sweep import SCHEMA, Cell, Chunk, Sweep
 
 OPTIONS_FILE = "sweep.json"
@@ -21,23 +22,31 @@ CHECKPOINTS = (20, 50, 100)
 
 
 def label(record: Record, chunk: Chunk) -> xr.Dataset:
-    """Return a record as a dataset with dimensions trial, round, checkpoint and level."""
+    """Return a record as a dataset with dimensions trial, round, checkpoint, level and program."""
     rounds = {
         name: (("trial", "round"), values)
         for name, values in record.rounds._asdict().items()
         if name != "negativity"
     }
+    inference: dict[str, Any] = {
+        "fits": (("trial", "round"), record.fits),
+        "failures": (("trial", "round"), record.failures),
+    }
+    averaged = not np.all(np.isnan(record.shares))
+    if averaged:
+        inference["effective_share"] = (("trial", "round", "program"), record.shares)
     coverage = {"coverage": (("trial", "checkpoint", "level"), record.coverage)}
     last = chunk.sweep.rounds
     checkpoints = [c for c in CHECKPOINTS if c < last] + [last]
     return xr.Dataset(
-        rounds | (coverage if chunk.sweep.coverage else {}),
+        rounds | inference | (coverage if chunk.sweep.coverage else {}),
         coords={
             "trial": np.asarray(chunk.trials),
             "round": np.arange(last),
             "checkpoint": checkpoints,
             "level": list(LEVELS),
-        },
+        }
+        | ({"program": list(PROGRAMS)} if averaged else {}),
         attrs={"identity": json.dumps(chunk.identity, sort_keys=True)},
     )
 

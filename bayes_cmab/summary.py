@@ -84,8 +84,10 @@ def summarise(results: Results, seconds: Mapping[Cell, float] | None = None) -> 
         single trial); ``outcome_q05``, its 0.05 quantile over trials; ``regret_mean`` and
         ``regret_se`` of the cumulative pseudo-regret. Where it was measured, ``coverage_50`` and
         so on: the share of the grid whose mean reward lies in the central interval of that
-        level, at the last checkpoint (NaN for agents that predict nothing). With ``seconds``,
-        ``seconds_per_round``.
+        level, at the last checkpoint (NaN for agents that predict nothing). ``refits``, the mean
+        number of rounds of a trial before which hyperparameters were fitted, and
+        ``failed_fits``, the mean number of fits that failed at the convergence gate. With
+        ``seconds``, ``seconds_per_round``.
     """
     rows = []
     for cell, data in results.items():
@@ -101,6 +103,8 @@ def summarise(results: Results, seconds: Mapping[Cell, float] | None = None) -> 
             "regret_mean": float(regret.mean()),
             "regret_se": float(standard_error(regret)),
             **_coverage(cell, data),
+            "refits": float((data["fits"] > 0).sum("round").mean()),
+            "failed_fits": float(data["failures"].sum("round").mean()),
         }
         if seconds is not None:
             row["seconds_per_round"] = seconds.get(cell, math.nan)

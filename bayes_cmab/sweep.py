@@ -8,7 +8,7 @@ from bayes_cmab.environments import SETTINGS
 from bayes_cmab.registry import POLICIES, split_name
 from bayes_cmab.validate import as_positive, one_of
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the files' layout."""
 
 INTEGERS = {"trials": 1, "rounds": 1, "seed": 0, "refit_every": 1, "chunk": 1}

@@ -76,6 +76,7 @@ def summary_row(row: Any) -> dict[str, str]:
         "5%": _text(row.outcome_q05, ".1f"),
         "regret": _with_error(row.regret_mean, row.regret_se),
         **({coverage: " ".join(shares)} if levels else {}),
+        "refits": _with_failures(row.refits, row.failed_fits),
         "CPU ms": _text(1000 * row.seconds_per_round, ".2f"),
     }
 
@@ -95,6 +96,11 @@ def _text(value: Any, form: str = ".3f") -> str:
     if not isinstance(value, float):
         return str(value)
     return "" if math.isnan(value) else format(value, form)
+
+
+def _with_failures(refits: float, failures: float) -> str:
+    text = _text(refits, ".1f")
+    return f"{text} ({failures:.1f} failed)" if failures else text
 
 
 def _with_error(mean: float, error: float) -> str:

@@ -25,6 +25,7 @@ class World(NamedTuple):
     intermediates : (rounds, k, d). outcomes, mean_rewards : (rounds, k).
     best_mean_rewards : (rounds,).
     ties : (rounds, k) uniform draws by which the agent breaks ties.
+    keys : (rounds,) for what else the agent draws.
     """
 
     contexts: Float[Array, "rounds p"]
@@ -33,6 +34,7 @@ class World(NamedTuple):
     mean_rewards: Float[Array, "rounds k"]
     best_mean_rewards: Float[Array, " rounds"]
     ties: Float[Array, "rounds k"]
+    keys: PRNGKeyArray
 
 
 def environment_dims(environment: Environment) -> tuple[int, int, int]:
@@ -86,9 +88,9 @@ def draw_worlds(
                 drawn, contexts[t], actions
             )
             row = jnp.argmin(jnp.abs(environment.contexts[:, 0] - contexts[t, 0]))
-            return World(
-                contexts[t], r, y, table[row], best[row], tie_breaks(key, t, actions.shape[0])
-            )
+            ties = tie_breaks(key, t, actions.shape[0])
+            agent = jax.random.fold_in(stream(key, t, Purpose.AGENT), 1)
+            return World(contexts[t], r, y, table[row], best[row], ties, agent)
 
         r, y = environment.sample_offline(stream(key, 0, Purpose.OFFLINE), offline)
         return jax.vmap(answers)(every), r, y

@@ -29,9 +29,11 @@ from bayes_cmab import (
     Scales,
     TransitionPolicy,
     Units,
+    decision,
 )
 from bayes_cmab.environments import Purpose, get_environment, stream, trial_key
-from bayes_cmab.simulation import AgentSpec, play
+from bayes_cmab.rounds import AgentSpec
+from bayes_cmab.simulation import play
 from bayes_cmab.worlds import declared_scales
 
 ACTIONS = np.linspace(-2.0, 2.0, 5)
@@ -43,7 +45,7 @@ UNITS = Scales(
     Units(jnp.array(1.0), jnp.array(2.0)),
 )
 FIGURES = ["mean", "standard_deviation", "score"]
-PARTS = ["variance_reward", "variance_embedding", "variance_transition"]
+PARTS = list(decision.PARTS)
 
 
 def make(**options):
@@ -446,7 +448,7 @@ def not_jax(r):
         ({"beta": -0.1}, "beta: expected non-negative numbers, got -0.1"),
         ({"beta": np.nan}, "beta: expected finite numbers, got nan"),
         ({"policy": "operator"}, "policy: expected a Policy, got 'operator'"),
-        ({"inference": "map"}, "inference: expected Fixed or MAP, got 'map'"),
+        ({"inference": "map"}, "inference: expected Fixed, MAP, NUTS or SVI, got 'map'"),
         ({"hyperparameters": [1.0]}, "hyperparameters: expected a dict, got list"),
         (
             {"hyperparameters": SITES | {"noise": 1.0}},

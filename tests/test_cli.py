@@ -133,7 +133,7 @@ def test_plot_draws_the_stored_results_again(compared):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(None, "got no such file"), ('{"schema": 1, "sw', "expected the options of a sweep, got")],
+    [(None, "got no such file"), ('{"schema": 2, "sw', "expected the options of a sweep, got")],
 )
 def test_plot_needs_the_options_of_a_sweep(tmp_path, content, message):
     if content is not None:

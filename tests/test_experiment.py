@@ -110,7 +110,7 @@ def test_results_are_labelled(data):
         np.testing.assert_array_equal(data[agent]["trial"], range(4))
         assert set(data[agent].data_vars) == {
             *("action_index", "outcome", "mean_reward", "best_mean_reward"),
-            *("predicted_mean", "predicted_variance"),
+            *("predicted_mean", "predicted_variance", "fits", "failures"),
         }
 
 
@@ -265,19 +265,19 @@ def test_options_are_stored_and_read_again(tmp_path):
     [
         (None, "got no such file"),
         ("", "got: Expecting value"),
-        ('{"schema": 1, "swe', "got: "),
+        ('{"schema": 2, "swe', "got: "),
         ("[]", "got: "),
         ("{}", "'schema'"),
-        (json.dumps({"schema": 99, "sweep": {}}), "schema 99 where this version reads 1"),
-        (json.dumps({"schema": 1, "sweep": 3}), "got: "),
-        (json.dumps({"schema": 1, "sweep": {"agents": ["random"]}}), "settings"),
-        (json.dumps({"schema": 1, "sweep": {"unknown": 1}}), "unknown"),
+        (json.dumps({"schema": 99, "sweep": {}}), "schema 99 where this version reads 2"),
+        (json.dumps({"schema": 2, "sweep": 3}), "got: "),
+        (json.dumps({"schema": 2, "sweep": {"agents": ["random"]}}), "settings"),
+        (json.dumps({"schema": 2, "sweep": {"unknown": 1}}), "unknown"),
         (
-            json.dumps({"schema": 1, "sweep": {"settings": ["Z"], "agents": ["random"]}}),
+            json.dumps({"schema": 2, "sweep": {"settings": ["Z"], "agents": ["random"]}}),
             "setting: expected one of",
         ),
         (
-            json.dumps({"schema": 1, "sweep": {"settings": 3, "agents": ["random"]}}),
+            json.dumps({"schema": 2, "sweep": {"settings": 3, "agents": ["random"]}}),
             "got: ",
         ),
     ],

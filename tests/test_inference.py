@@ -9,10 +9,10 @@ import pytest
 from scipy.optimize import minimize
 
 from bayes_cmab.data import Data, Outcomes, Rewards, Transitions, with_capacity
-from bayes_cmab.inference import MAP, maximise, potential, sample_sites
+from bayes_cmab.inference import MAP, maximise
 from bayes_cmab.models import RewardModel
 from bayes_cmab.policies import EmbeddingPolicy
-from bayes_cmab.policies.base import Program
+from bayes_cmab.programs import Program, potential, sample_sites
 
 POLICY = EmbeddingPolicy()
 FIT = jax.jit(partial(maximise, POLICY), static_argnums=2)

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from bayes_cmab.data import Outcomes
-from bayes_cmab.inference import NUTS, Draws, WarmStart, cold_start, potential, sample
+from bayes_cmab.inference import NUTS, SVI, Fit, Sampler
+from bayes_cmab.inference.gate import Gate, overall
+from bayes_cmab.inference.marginal import begin, run_pass
 from bayes_cmab.models import RewardModel
-from bayes_cmab.policies import Program
+from bayes_cmab.programs import Program, potential
 
 MODEL = RewardModel(unit_variance=True)
 RNG = np.random.default_rng(11)
@@ -22,13 +24,13 @@ def outcomes(n: int) -> Outcomes:
     return Outcomes.create(R[:n], Y[:n], capacity=24)
 
 
-@partial(jax.jit, static_argnums=(3, 4))
-def run(rows: Outcomes, key: jax.Array, start: WarmStart, settings: NUTS, cold: bool) -> Draws:
-    return sample(Program(MODEL, (rows,)), key, start, settings, cold=cold)
-
-
-def start(settings: NUTS) -> WarmStart:
-    return cold_start(Program(MODEL, (outcomes(24),)), jax.random.key(0), settings.chains)
+def run(sampler: Sampler, n: int, seed: int, passes: int) -> Fit:
+    start = begin(MODEL, sampler, (outcomes(n),), jax.random.key(seed))
+    for number in range(passes):
+        key = jax.random.fold_in(jax.random.key(seed), number)
+        fit = run_pass(MODEL, sampler, (outcomes(n),), key, start)
+        start = fit.following
+    return fit
 
 
 def grid_moments(rows: Outcomes) -> tuple[np.ndarray, np.ndarray]:
@@ -51,62 +53,118 @@ def grid_moments(rows: Outcomes) -> tuple[np.ndarray, np.ndarray]:
     return mean, np.sqrt(((points - mean[:, None, None]) ** 2 * weight).sum(axis=(1, 2)))
 
 
-def test_draws_have_the_moments_of_a_dense_grid_integral() -> None:
-    """Four means and deviations within 4.5 standard errors at 1,000 steps thinned to 400 draws.
+def logarithms(fit: Fit) -> np.ndarray:
+    names = ("reward_lengthscale", "reward_noise_scale")
+    return np.stack([np.log(np.asarray(fit.trace[name])).ravel() for name in names])
 
-    With at least 200 effective draws the false-alarm rate is below 1e-4.
+
+def test_draws_have_the_moments_of_a_dense_grid_integral() -> None:
+    """Four means and deviations within 4.5 standard errors of 200 effective draws of 1,200.
+
+    The false-alarm rate is below 1e-4.
     """
-    settings = NUTS(draws=400, chains=4, warmup=200, thinning=3)
-    draws = run(outcomes(24), jax.random.key(1), start(settings), settings, True)
+    fit = run(NUTS(draws=400, warmup=100, thinning=3), 24, 1, passes=3)
     mean, deviation = grid_moments(outcomes(24))
-    got = np.stack(
-        [
-            np.log(np.asarray(draws.sites["reward_lengthscale"])[..., 0]),
-            np.log(np.asarray(draws.sites["reward_noise_scale"])),
-        ]
-    ).reshape(2, -1)
+    got = logarithms(fit)
     error = 4.5 * deviation / np.sqrt(200)
     np.testing.assert_array_less(np.abs(got.mean(axis=1) - mean), error)
     np.testing.assert_array_less(np.abs(got.std(axis=1) - deviation), error)
-    assert not np.any(draws.stats.diverging)
-    assert draws.sites["reward_lengthscale"].shape == (4, 100, 1)
-    assert all(np.shape(value) == (4, 100) for value in draws.stats)
-    assert np.all(np.isfinite(draws.stats.energy))
+    assert overall(Gate(rhat=1.05, ess=200).check("reward", fit)) == "ok"
+    assert fit.trace["reward_lengthscale"].shape == (4, 300, 1)
+    assert fit.sites["reward_lengthscale"].shape == (400, 1)
+    assert fit.trace["reward_noise"].shape == (4, 300)  # deterministic sites come along
+    assert {value.shape for value in fit.stats.values()} == {(4, 300)}
 
 
-@pytest.mark.parametrize("method", ["sequential", "vectorized"])
-def test_growing_data_and_warm_starts_compile_nothing_again(method: str) -> None:
-    settings = NUTS(draws=8, chains=2, warmup=20, rewarm=10, chain_method=method)
-    before = run._cache_size()
-    warm = run(outcomes(10), jax.random.key(0), start(settings), settings, True).following
-    for n in (11, 12, 24):
-        draws = run(outcomes(n), jax.random.key(n), warm, settings, False)
-        warm = draws.following
-        assert np.all(np.isfinite(draws.stats.lp))
-    assert run._cache_size() == before + 2  # one cold program, one warm
-    eigenvalues = np.linalg.eigvalsh(warm.inverse_mass_matrix)
-    assert np.all(eigenvalues > 0.0)
+def test_the_agents_draws_are_a_thinned_trace() -> None:
+    fit = run(NUTS(draws=8, chains=2, warmup=10, thinning=3), 10, 0, passes=1)
+    for name, value in fit.sites.items():
+        expected = np.asarray(fit.trace[name])[:, 2::3]
+        np.testing.assert_array_equal(value, expected.reshape(8, *expected.shape[2:]))
+    np.testing.assert_array_equal(fit.log_weight, np.zeros(8))
 
 
-def test_the_same_key_gives_the_same_draws() -> None:
-    settings = NUTS(draws=8, chains=2, warmup=20, rewarm=10)
-    first, second, other = (
-        run(outcomes(10), jax.random.key(seed), start(settings), settings, True)
-        for seed in (5, 5, 6)
-    )
-    np.testing.assert_array_equal(first.stats.lp, second.stats.lp)
-    assert not np.array_equal(first.stats.lp, other.stats.lp)
+def test_the_normal_guide_is_close_to_a_dense_grid_integral() -> None:
+    """Within 0.3 posterior standard deviations: SVI is an approximation, and its ELBO is noisy."""
+    fit = run(SVI(steps=200, particles=8), 24, 1, passes=4)
+    mean, deviation = grid_moments(outcomes(24))
+    got = logarithms(fit)
+    np.testing.assert_array_less(np.abs(got.mean(axis=1) - mean), 0.3 * deviation)
+    np.testing.assert_allclose(got.std(axis=1), deviation, rtol=0.3)
+    checks = {check.criterion: check for check in Gate().check("reward", fit)}
+    assert checks["elbo_drift"].verdict == "ok"
+    assert 0.0 < checks["pareto_k"].value < 1.3  # a normal misses some of the tails
+    assert fit.stats["elbo"].shape == (200,)
+
+
+def test_importance_ratios_of_the_guide_are_those_of_the_program() -> None:
+    fit = run(SVI(draws=4, diagnostic_draws=6, steps=20), 24, 0, passes=1)
+    program = Program(MODEL, (outcomes(24),))
+    loc, scale = fit.following["auto_loc"], fit.following["auto_scale_tril"]
+    for i in range(6):
+        z = {name: jnp.log(fit.trace[name][0, i]) for name in MODEL.default_sites(1)}
+        np.testing.assert_allclose(fit.stats["log_p"][0, i], -potential(program, z), rtol=1e-9)
+        flat = jax.flatten_util.ravel_pytree(z)[0]
+        normal = jax.scipy.stats.multivariate_normal.logpdf(flat, loc, scale @ scale.T)
+        np.testing.assert_allclose(fit.stats["log_q"][0, i], normal, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "sampler",
     [
-        ({"draws": 0}, "draws: expected at least 1, got 0"),
-        ({"draws": 10, "chains": 4}, "draws: expected a multiple of the 4 chains, got 10"),
-        ({"target_accept": 1.0}, "target_accept: expected a number between 0 and 1"),
-        ({"chain_method": "parallel"}, "chain_method: expected 'sequential' or 'vectorized'"),
+        NUTS(draws=8, chains=2, warmup=10),
+        NUTS(draws=8, chains=2, warmup=10, chain_method="vectorized"),
+        SVI(draws=8, steps=10, diagnostic_draws=8),
+    ],
+    ids=["sequential", "vectorized", "svi"],
+)
+def test_growing_data_and_warm_starts_compile_nothing_again(sampler: Sampler) -> None:
+    before = run_pass._cache_size()
+    following = begin(MODEL, sampler, (outcomes(10),), jax.random.key(0))
+    for n in (10, 11, 12, 24):
+        fit = run_pass(MODEL, sampler, (outcomes(n),), jax.random.key(n), following)
+        following = fit.following
+        assert all(np.all(np.isfinite(value)) for value in fit.sites.values())
+    assert run_pass._cache_size() == before + 1
+    if isinstance(sampler, NUTS):
+        assert np.all(np.linalg.eigvalsh(following.inverse_mass_matrix) > 0.0)
+
+
+@pytest.mark.parametrize("sampler", [NUTS(draws=8, chains=2, warmup=10), SVI(draws=8, steps=10)])
+def test_the_same_key_gives_the_same_draws(sampler: Sampler) -> None:
+    first, second, other = (run(sampler, 10, seed, passes=1) for seed in (5, 5, 6))
+    jax.tree.map(np.testing.assert_array_equal, first, second)
+    assert not np.array_equal(first.sites["reward_noise_scale"], other.sites["reward_noise_scale"])
+
+
+def test_no_rows_give_the_prior() -> None:
+    """Mean and deviation of log noise within 5 errors of 100 effective draws of 800."""
+    sampler = NUTS(draws=200, warmup=50, thinning=4)
+    rows = Outcomes.empty(1, 24)
+    start = begin(MODEL, sampler, (rows,), jax.random.key(0))
+    for number in range(3):
+        fit = run_pass(MODEL, sampler, (rows,), jax.random.key(number), start)
+        start = fit.following
+    prior = MODEL.priors.noise_scale
+    got = np.log(np.asarray(fit.trace["reward_noise_scale"]))
+    assert abs(got.mean() - np.log(prior.median)) < 5.0 * prior.spread / 10.0
+    assert abs(got.std() / prior.spread - 1.0) < 5.0 / np.sqrt(200)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        (NUTS, {"draws": 0}, "draws: expected at least 1, got 0"),
+        (NUTS, {"draws": 10, "chains": 4}, "draws: expected a multiple of the 4 chains, got 10"),
+        (NUTS, {"target_accept": 1.0}, "target_accept: expected a number between 0 and 1"),
+        (NUTS, {"chain_method": "parallel"}, "chain_method: expected 'sequential' or 'vectorized'"),
+        (SVI, {"steps": 0}, "steps: expected at least 1, got 0"),
+        (SVI, {"learning_rate": 0.0}, "learning_rate: expected a positive number, got 0.0"),
+        (SVI, {"diagnostic_draws": 8}, "diagnostic_draws: expected at least the 64 draws, got 8"),
     ],
 )
-def test_bad_settings_are_refused_by_name(options: dict[str, object], message: str) -> None:
+def test_bad_settings_are_refused_by_name(
+    kind: type, options: dict[str, object], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
-        NUTS(**options)
+        kind(**options)

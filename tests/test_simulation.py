@@ -10,34 +10,35 @@ from bayes_cmab.environments import SETTINGS, Purpose, stream, trial_key
 from bayes_cmab.models import EmbeddingModel, EmbeddingPriors, LogNormal, RewardModel
 from bayes_cmab.policies import EmbeddingPolicy
 from bayes_cmab.registry import make_agent
-from bayes_cmab.simulation import LEVELS, play, segment_ends
+from bayes_cmab.rounds import LEVELS, AgentSpec, Record, segment_ends
+from bayes_cmab.simulation import play
 
 ENVIRONMENT = SETTINGS["C"]
 OPTIONS = {"rounds": 24, "offline": 3, "seed": 5}
 
 
-def play_named(name: str, **changes: object) -> simulation.Record:
+def play_named(name: str, **changes: object) -> Record:
     agent = make_agent(name, ENVIRONMENT, refit_every=8)
     return play(agent, ENVIRONMENT, **(OPTIONS | {"trials": range(3)} | changes))
 
 
 @pytest.fixture(scope="module")
-def fixed() -> simulation.Record:
+def fixed() -> Record:
     return play_named("cbmp-fixed", checkpoints=(12, 100))
 
 
-def test_a_trial_depends_on_its_number_and_not_on_its_batch(fixed: simulation.Record) -> None:
+def test_a_trial_depends_on_its_number_and_not_on_its_batch(fixed: Record) -> None:
     alone = play_named("cbmp-fixed", trials=range(1, 2))
     np.testing.assert_array_equal(alone.rounds.action_index[0], fixed.rounds.action_index[1])
     np.testing.assert_allclose(alone.rounds.outcome[0], fixed.rounds.outcome[1], rtol=1e-12)
 
 
-def test_the_same_seed_gives_the_same_record_to_the_bit(fixed: simulation.Record) -> None:
+def test_the_same_seed_gives_the_same_record_to_the_bit(fixed: Record) -> None:
     again = play_named("cbmp-fixed", checkpoints=(12, 100))
     jax.tree.map(np.testing.assert_array_equal, again, fixed)
 
 
-def test_agents_see_the_same_contexts_and_noise(fixed: simulation.Record) -> None:
+def test_agents_see_the_same_contexts_and_noise(fixed: Record) -> None:
     oracle = play_named("oracle")
     np.testing.assert_array_equal(oracle.rounds.best_mean_reward, fixed.rounds.best_mean_reward)
     np.testing.assert_allclose(oracle.rounds.mean_reward, oracle.rounds.best_mean_reward)
@@ -45,7 +46,7 @@ def test_agents_see_the_same_contexts_and_noise(fixed: simulation.Record) -> Non
     np.testing.assert_allclose(oracle.rounds.outcome[same], fixed.rounds.outcome[same])
 
 
-def test_where_segments_end_does_not_change_a_trial(fixed: simulation.Record) -> None:
+def test_where_segments_end_does_not_change_a_trial(fixed: Record) -> None:
     other = play_named("cbmp-fixed", checkpoints=(5, 20))
     np.testing.assert_array_equal(other.rounds.action_index, fixed.rounds.action_index)
     np.testing.assert_allclose(
@@ -53,7 +54,7 @@ def test_where_segments_end_does_not_change_a_trial(fixed: simulation.Record) ->
     )
 
 
-def test_coverage_is_a_share_and_grows_with_the_level(fixed: simulation.Record) -> None:
+def test_coverage_is_a_share_and_grows_with_the_level(fixed: Record) -> None:
     assert fixed.coverage.shape == (3, 2, len(LEVELS))
     assert np.all((fixed.coverage >= 0.0) & (fixed.coverage <= 1.0))
     assert np.all(np.diff(fixed.coverage, axis=2) >= 0.0)
@@ -89,7 +90,7 @@ def test_scores_that_are_not_finite_raise_with_trial_and_round() -> None:
     hopeless = EmbeddingPriors(noise_scale=LogNormal(float("nan"), 1.0))
     agent = make_agent("cbmp-fixed", ENVIRONMENT)
     policy = EmbeddingPolicy(reward=RewardModel(), embedding=EmbeddingModel(priors=hopeless))
-    broken = simulation.AgentSpec(policy, agent.inference, agent.beta)
+    broken = AgentSpec(policy, agent.inference, agent.beta)
     with pytest.raises(FloatingPointError, match="not finite in trial 4, round"):
         play(broken, ENVIRONMENT, **(OPTIONS | {"trials": range(4, 6)}))
 

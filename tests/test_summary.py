@@ -32,6 +32,8 @@ def dataset(outcome, mean_reward=None, best=2.0, coverage=None, trials=None):
         "outcome": (axes, outcome),
         "mean_reward": (axes, mean_reward),
         "best_mean_reward": (axes, np.full(outcome.shape, best)),
+        "fits": (axes, np.tile([2] + [0] * (outcome.shape[1] - 1), (len(outcome), 1))),
+        "failures": (axes, np.zeros(outcome.shape, int)),
     }
     coords = {"trial": np.arange(len(outcome)) if trials is None else trials}
     if coverage is not None:
@@ -79,6 +81,7 @@ def test_summary_of_two_trials():
     assert row.outcome_q05 == pytest.approx(3.2)
     assert row.regret_mean == 1.5  # of 2 and 1
     assert row.regret_se == 0.5
+    assert (row.refits, row.failed_fits) == (1.0, 0.0)
     assert "coverage_50" not in frame
     assert "seconds_per_round" not in frame
 

@@ -6,7 +6,7 @@ from numpy_reference import Hyperparameters, Inputs
 
 from bayes_cmab.environments import Environment, Purpose, stream, trial_key
 from bayes_cmab.policies import EmbeddingPolicy
-from bayes_cmab.simulation import AgentSpec
+from bayes_cmab.rounds import AgentSpec
 from bayes_cmab.worlds import environment_dims, tie_breaks
 
 

@@ -26,7 +26,8 @@ from numpy_reference import AGENTS, SETTINGS, play_trial
 
 from bayes_cmab.environments import get_environment
 from bayes_cmab.registry import make_agent
-from bayes_cmab.simulation import AgentSpec, play
+from bayes_cmab.rounds import AgentSpec
+from bayes_cmab.simulation import play
 
 SETTING, OFFLINE, ROUNDS, SEED, BETA = "C", 50, 100, 0, 0.25
 CHUNK = 25

@@ -1,22 +1,24 @@
 """Inference of the hyperparameters."""
 
-from bayes_cmab.inference.nuts import NUTS, Draws, SampleStats, WarmStart, cold_start, sample
+from bayes_cmab.inference.fit import Fit, Sampler
+from bayes_cmab.inference.nuts import NUTS, WarmStart
 from bayes_cmab.inference.optimise import MAP, FitInfo, Fixed, maximise, maximise_program
-from bayes_cmab.inference.programs import potential, prior_medians, sample_sites
+from bayes_cmab.inference.refit import EffectiveSampleSize, EveryRounds, Never, RefitPolicy
+from bayes_cmab.inference.svi import SVI
 
 __all__ = [
     "MAP",
     "NUTS",
-    "Draws",
+    "SVI",
+    "EffectiveSampleSize",
+    "EveryRounds",
+    "Fit",
     "FitInfo",
     "Fixed",
-    "SampleStats",
+    "Never",
+    "RefitPolicy",
+    "Sampler",
     "WarmStart",
-    "cold_start",
     "maximise",
     "maximise_program",
-    "potential",
-    "prior_medians",
-    "sample",
-    "sample_sites",
 ]

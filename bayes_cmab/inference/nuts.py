@@ -1,8 +1,10 @@
 r"""Draws of hyperparameters by the No-U-Turn Sampler, in one compiled program per capacity.
 
 ``numpyro.infer.MCMC`` compiles its program again whenever the data change their shape. Here the
-same NUTS kernel runs inside one jitted function whose arguments are the padded data, and a later
-fit starts from the last one: positions, step size and mass matrix.
+same NUTS kernel runs inside one jitted *pass* whose arguments are the padded data. A pass starts
+from the last one: positions, step sizes, and the covariance of its draws as mass matrix. The first
+fit is several passes of which the last one counts, as in Stan's adaptation in windows; every later
+fit is a single warm-started pass, and nothing else is compiled.
 """
 
 from dataclasses import dataclass
@@ -11,19 +13,35 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpyro.infer.hmc import hmc
-from numpyro.infer.util import constrain_fn, unconstrain_fn
 
-from bayes_cmab.inference.programs import potential, prior_medians
-from bayes_cmab.models.priors import Sites
-from bayes_cmab.policies.base import Program
+from bayes_cmab.inference.fit import Fit
+from bayes_cmab.inference.refit import EffectiveSampleSize, RefitPolicy
+from bayes_cmab.programs import Program, coordinates
 
 MASS_PRIOR_DRAWS = 5.0
 """Weight of the diagonal ``MASS_PRIOR_VARIANCE`` in a mass matrix taken from draws."""
 
 MASS_PRIOR_VARIANCE = 1e-2
+
+STEP_FACTOR = 0.1
+"""Dual averaging is drawn towards ten times the step size that it is given."""
+
+
+class WarmStart(NamedTuple):
+    """Where a pass starts.
+
+    Attributes
+    ----------
+    position : (chains, k) unconstrained.
+    step_size : (chains,).
+    inverse_mass_matrix : (k, k), shared by the chains.
+    """
+
+    position: Float[Array, "chains k"]
+    step_size: Float[Array, " chains"]
+    inverse_mass_matrix: Float[Array, "k k"]
 
 
 @dataclass(frozen=True)
@@ -32,28 +50,29 @@ class NUTS:
 
     Attributes
     ----------
-    draws : kept draws of each program, over all chains.
+    draws : of each program that the agent averages over, from all chains.
     chains : Markov chains, run one after the other or together.
-    warmup : steps before the first fit's draws, in which step size and mass matrix adapt.
-    rewarm : steps before a later fit's draws; positions, step size and mass matrix are taken over
-        from the last fit, and only the step size adapts.
-    thinning : steps a kept draw.
+    warmup : steps at the beginning of a pass, in which the step size adapts.
+    passes : of the first fit; a later fit is one pass.
+    thinning : steps for one of the draws; the convergence checks see all steps.
     target_accept : of the step size's adaptation.
     max_tree_depth : of a trajectory.
     chain_method : ``"sequential"`` or ``"vectorized"``.
+    refit : when the hyperparameters are inferred again.
     """
 
     draws: int = 64
     chains: int = 4
-    warmup: int = 128
-    rewarm: int = 24
+    warmup: int = 19
+    passes: int = 4
     thinning: int = 2
-    target_accept: float = 0.8
+    target_accept: float = 0.7
     max_tree_depth: int = 7
     chain_method: Literal["sequential", "vectorized"] = "sequential"
+    refit: RefitPolicy = EffectiveSampleSize()
 
     def __post_init__(self) -> None:
-        for name in ("draws", "chains", "warmup", "rewarm", "thinning", "max_tree_depth"):
+        for name in ("draws", "chains", "warmup", "passes", "thinning", "max_tree_depth"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
         if self.draws % self.chains:
@@ -69,126 +88,88 @@ class NUTS:
                 f"chain_method: expected 'sequential' or 'vectorized', got {self.chain_method!r}"
             )
 
+    def begin(self, program: Program, key: PRNGKeyArray) -> WarmStart:
+        """Return starting points scattered around the prior medians, with a unit mass matrix."""
+        medians = coordinates(program).medians
+        k = medians.shape[0]
+        scatter = 0.3 * jax.random.normal(key, (self.chains, k))
+        return WarmStart(medians[None, :] + scatter, jnp.full(self.chains, 0.3, float), jnp.eye(k))
 
-class WarmStart(NamedTuple):
-    """Where a fit starts.
+    def fit(self, program: Program, key: PRNGKeyArray, start: WarmStart) -> Fit:
+        """Run one pass of the chains; pure, and meant to be jitted with the settings static.
 
-    Attributes
-    ----------
-    position : (chains, k) unconstrained.
-    step_size : (chains,).
-    inverse_mass_matrix : (k, k), shared by the chains.
-    """
+        Returns
+        -------
+        Fit
+            Its ``stats`` are ``lp``, ``energy``, ``n_steps``, ``tree_depth``,
+            ``acceptance_rate``, ``step_size`` and ``diverging``, each (chains, steps).
+        """
+        space = coordinates(program)
+        kept = self.draws // self.chains * self.thinning
 
-    position: Float[Array, "chains k"]
-    step_size: Float[Array, " chains"]
-    inverse_mass_matrix: Float[Array, "k k"]
-
-
-class SampleStats(NamedTuple):
-    """Of each draw, (chains, draws); the names are ArviZ's."""
-
-    lp: Float[Array, "chains draws"]
-    energy: Float[Array, "chains draws"]
-    n_steps: Array
-    acceptance_rate: Float[Array, "chains draws"]
-    step_size: Float[Array, "chains draws"]
-    diverging: Array
-
-
-class Draws(NamedTuple):
-    """Result of a fit of one program.
-
-    Attributes
-    ----------
-    sites : constrained values, each (chains, draws, ...).
-    stats : of the sampler.
-    following : where the next fit starts.
-    """
-
-    sites: Sites
-    stats: SampleStats
-    following: WarmStart
-
-
-def cold_start(program: Program, key: PRNGKeyArray, chains: int) -> WarmStart:
-    """Return starting points scattered around the prior medians, with a unit mass matrix."""
-    flat, _ = ravel_pytree(unconstrain_fn(*program, {}, prior_medians(program)))
-    scatter = 0.3 * jax.random.normal(key, (chains, flat.shape[0]))
-    return WarmStart(flat[None, :] + scatter, jnp.full(chains, 0.3), jnp.eye(flat.shape[0]))
-
-
-def sample(
-    program: Program, key: PRNGKeyArray, start: WarmStart, settings: NUTS, *, cold: bool
-) -> Draws:
-    """Run the chains; pure, and meant to be jitted with ``settings`` and ``cold`` static.
-
-    Parameters
-    ----------
-    program : NumPyro program and its data.
-    key : split among the chains.
-    start : positions, step sizes and mass matrix.
-    cold : whether to use ``settings.warmup`` steps, in which the mass matrix adapts too.
-    """
-    template = unconstrain_fn(*program, {}, prior_medians(program))
-    _, restore = ravel_pytree(template)
-    warmup = settings.warmup if cold else settings.rewarm
-    kept = settings.draws // settings.chains
-
-    def one(inputs: tuple[PRNGKeyArray, Array, Array]) -> tuple[Array, SampleStats, Array]:
-        chain_key, position, step_size = inputs
-        initialise, kernel = hmc(
-            potential_fn_gen=lambda *arguments: (
-                lambda z: potential(Program(program.model, arguments), restore(z))
-            ),
-            algo="NUTS",
-        )
-        state = initialise(
-            position,
-            warmup,
-            step_size=step_size,
-            inverse_mass_matrix=start.inverse_mass_matrix,
-            adapt_mass_matrix=cold,
-            dense_mass=True,
-            target_accept_prob=settings.target_accept,
-            max_tree_depth=settings.max_tree_depth,
-            model_args=program.arguments,
-            rng_key=chain_key,
-        )
-
-        def step(state: Any, _: None) -> tuple[Any, None]:
-            return kernel(state, program.arguments, {}), None
-
-        def draw(state: Any, _: None) -> tuple[Any, tuple[Array, SampleStats]]:
-            state, _ = lax.scan(step, state, None, length=settings.thinning)
-            stats = SampleStats(
-                lp=-state.potential_energy,
-                energy=state.energy,
-                n_steps=state.num_steps,
-                acceptance_rate=state.accept_prob,
-                step_size=state.adapt_state.step_size,
-                diverging=state.diverging,
+        def one(
+            inputs: tuple[PRNGKeyArray, Array, Array],
+        ) -> tuple[Array, dict[str, Array], Array]:
+            chain_key, position, step_size = inputs
+            initialise, kernel = hmc(
+                potential_fn_gen=lambda *arguments: (
+                    lambda z: coordinates(Program(program.model, arguments)).potential(z)
+                ),
+                algo="NUTS",
             )
-            return state, (state.z, stats)
+            state = initialise(
+                position,
+                self.warmup,
+                step_size=STEP_FACTOR * step_size,
+                inverse_mass_matrix=start.inverse_mass_matrix,
+                adapt_mass_matrix=False,
+                dense_mass=True,
+                target_accept_prob=self.target_accept,
+                max_tree_depth=self.max_tree_depth,
+                model_args=program.arguments,
+                rng_key=chain_key,
+            )
 
-        state, _ = lax.scan(step, state, None, length=warmup)
-        state, (positions, stats) = lax.scan(draw, state, None, length=kept)
-        return positions, stats, state.adapt_state.step_size
+            def step(state: Any, _: None) -> tuple[Any, tuple[Array, dict[str, Array]]]:
+                state = kernel(state, program.arguments, {})
+                return state, (state.z, _statistics(state))
 
-    inputs = (jax.random.split(key, settings.chains), start.position, start.step_size)
-    run = jax.vmap(one) if settings.chain_method == "vectorized" else _sequentially(one)
-    positions, stats, step_size = run(inputs)
-    flat = positions.reshape(-1, positions.shape[-1])
+            # One scan for both, so that the kernel is compiled once.
+            state, (positions, stats) = lax.scan(step, state, None, length=self.warmup + kept)
+            rest = jax.tree.map(lambda leaf: leaf[self.warmup :], (positions, stats))
+            return *rest, state.adapt_state.step_size
 
-    def constrain(z: Array) -> Sites:
-        sites: Sites = constrain_fn(*program, {}, restore(z))
-        return sites
+        inputs = (jax.random.split(key, self.chains), start.position, start.step_size)
+        run = jax.vmap(one) if self.chain_method == "vectorized" else _sequentially(one)
+        positions, stats, step_size = run(inputs)
+        trace = jax.vmap(jax.vmap(space.constrain))(positions)
+        thinned = jax.tree.map(
+            lambda leaf: leaf[:, self.thinning - 1 :: self.thinning].reshape(
+                self.draws, *leaf.shape[2:]
+            ),
+            trace,
+        )
+        flat = positions.reshape(-1, positions.shape[-1])
+        return Fit(
+            sites=thinned,
+            log_weight=jnp.zeros(self.draws),
+            trace=trace,
+            stats=stats,
+            following=WarmStart(positions[:, -1], step_size, _covariance(flat)),
+        )
 
-    return Draws(
-        sites=jax.vmap(jax.vmap(constrain))(positions),
-        stats=stats,
-        following=WarmStart(positions[:, -1], step_size, _covariance(flat)),
-    )
+
+def _statistics(state: Any) -> dict[str, Array]:
+    """Return what ArviZ wants to know of a step, under its names."""
+    return {
+        "lp": -state.potential_energy,
+        "energy": state.energy,
+        "n_steps": state.num_steps,
+        "tree_depth": jnp.ceil(jnp.log2(state.num_steps + 1.0)).astype(int),
+        "acceptance_rate": state.accept_prob,
+        "step_size": state.adapt_state.step_size,
+        "diverging": state.diverging,
+    }
 
 
 def _sequentially(one: Any) -> Any:

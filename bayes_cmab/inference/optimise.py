@@ -15,9 +15,9 @@ from jaxtyping import Array, Bool, Float, Int
 from numpyro.infer.util import constrain_fn, unconstrain_fn
 
 from bayes_cmab.data import Data
-from bayes_cmab.inference.programs import potential, sample_sites
 from bayes_cmab.models.priors import Sites
-from bayes_cmab.policies.base import Policy, Program
+from bayes_cmab.policies.base import Policy
+from bayes_cmab.programs import Program, potential, sample_sites
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def maximise_program(program: Program, start: Sites, settings: MAP) -> tuple[Sit
     improved = jnp.isfinite(after) & (after <= before) & jnp.all(jnp.isfinite(solution.value))
     best = jnp.where(improved, solution.value, flat)
     info = FitInfo(solution.stats["num_steps"], jnp.where(improved, after, before), improved)
-    found: Sites = constrain_fn(model, arguments, {}, restore(best))
+    found: Sites = constrain_fn(model, arguments, {}, restore(best), return_deterministic=True)
     return found, info
 
 
@@ -93,5 +93,5 @@ def maximise[State](
     for name, program in policy.programs(data).items():
         own = {site: start[site] for site in sample_sites(program)}
         found, info[name] = maximise_program(program, own, settings)
-        sites |= found
+        sites |= {site: found[site] for site in start if site in found}
     return sites, info

@@ -8,21 +8,16 @@ of its own, so their posteriors are independent.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
-from jaxtyping import Array, Float
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from bayes_cmab.data import Data
 from bayes_cmab.models.priors import Sites
-from bayes_cmab.moments import Moments
+from bayes_cmab.moments import Mixture, Moments
+from bayes_cmab.programs import Program
 from bayes_cmab.scaling import Scales
-
-
-class Program(NamedTuple):
-    """A NumPyro program and the arguments that it is called with."""
-
-    model: Callable[..., None]
-    arguments: tuple[Any, ...]
 
 
 class Policy[State](ABC):
@@ -41,14 +36,29 @@ class Policy[State](ABC):
         del p, q, d
         return {}
 
-    def programs(self, data: Data) -> dict[str, Program]:
+    def models(self) -> dict[str, Callable[..., None]]:
         """Return the NumPyro programs whose sites are this policy's hyperparameters."""
+        return {}
+
+    def arguments(self, data: Data) -> dict[str, tuple[Any, ...]]:
+        """Return what each program is called with."""
         del data
         return {}
 
+    def programs(self, data: Data) -> dict[str, Program]:
+        """Return the programs with their arguments."""
+        arguments = self.arguments(data)
+        return {name: Program(model, arguments[name]) for name, model in self.models().items()}
+
     @abstractmethod
-    def condition(self, sites: Sites, data: Data, scales: Scales) -> State:
-        """Return the state given all data, in standardised units; ``O(N^3)``."""
+    def condition(self, sites: Any, data: Data, scales: Scales) -> State:
+        """Return the state given all data, in standardised units; ``O(N^3)``.
+
+        Parameters
+        ----------
+        sites : hyperparameters; a `MarginalPolicy` takes draws of them.
+        data, scales : all rows, and their units.
+        """
 
     def observe_transition(
         self,
@@ -84,3 +94,26 @@ class Policy[State](ABC):
         self, state: State, context: Float[Array, " p"], actions: Float[Array, "k q"]
     ) -> Moments:
         """Return the moments of ``g`` for a set of actions."""
+
+    def mixture(
+        self, state: State, context: Float[Array, " p"], actions: Float[Array, "k q"]
+    ) -> Mixture:
+        """Return the distribution of ``g`` given each set of hyperparameters: here there is one."""
+        m = self.moments(state, context, actions)
+        return Mixture(m.mean[None], m.variance[None], jnp.ones(1))
+
+    @property
+    def draws_jointly(self) -> bool:
+        """Whether `sample` is there: Thompson sampling needs it."""
+        return False
+
+    def sample(
+        self,
+        state: State,
+        context: Float[Array, " p"],
+        actions: Float[Array, "k q"],
+        key: PRNGKeyArray,
+    ) -> Float[Array, " k"]:
+        """Draw ``g`` at all actions jointly."""
+        del state, context, actions, key
+        raise NotImplementedError(f"{type(self).__name__} has no joint distribution of g")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from bayes_cmab.data import Data
 from bayes_cmab.models import DirectRewardModel
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.moments import Moments, assemble_moments
-from bayes_cmab.policies.base import Policy, Program
+from bayes_cmab.policies.base import Policy
 from bayes_cmab.posteriors import EmbeddingPosterior
 from bayes_cmab.scaling import Scales
 
@@ -36,9 +36,13 @@ class DirectPolicy(Policy[DirectState]):
         del d
         return self.model.embedding.default_sites(p, q)
 
-    def programs(self, data: Data) -> dict[str, Program]:
-        """Return the one program, on the matched rows."""
-        return {"direct": Program(self.model, (data.rewards,))}
+    def models(self) -> dict[str, Callable[..., None]]:
+        """Return the one program."""
+        return {"direct": self.model}
+
+    def arguments(self, data: Data) -> dict[str, tuple[Any, ...]]:
+        """Return the matched rows."""
+        return {"direct": (data.rewards,)}
 
     def condition(self, sites: Sites, data: Data, scales: Scales) -> DirectState:
         """Condition the GP."""

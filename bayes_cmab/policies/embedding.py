@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from jaxtyping import Array
+import jax
+from jaxtyping import Array, PRNGKeyArray
 
 from bayes_cmab import baselines, moments, posteriors
 from bayes_cmab.data import Data
@@ -12,8 +13,9 @@ from bayes_cmab.models import EmbeddingModel, RewardModel
 from bayes_cmab.models.embedding import reference_features
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.moments import Moments
-from bayes_cmab.policies.base import Policy, Program
+from bayes_cmab.policies.base import Policy
 from bayes_cmab.posteriors import EmbeddingPosterior, RewardPosterior, Targets
+from bayes_cmab.programs import checked_medians
 from bayes_cmab.scaling import Scales
 
 MOMENTS: dict[str, Callable[..., Moments]] = {
@@ -40,23 +42,45 @@ class EmbeddingPolicy(Policy[EmbeddingState]):
     ----------
     moments_form : a key of ``MOMENTS``.
     reward, embedding : the models.
+    reward_program, embedding_program : NumPyro programs to infer the hyperparameters with, in
+        place of the models' own; called with ``(outcomes)`` and ``(transitions, features)``. They
+        must have the models' sites, as sample or deterministic sites (see ``docs/inference.md``).
     """
 
     moments_form: str = "operator"
     reward: RewardModel = RewardModel()
     embedding: EmbeddingModel = EmbeddingModel()
+    reward_program: Callable[..., None] | None = None
+    embedding_program: Callable[..., None] | None = None
 
     def default_sites(self, p: int, q: int, d: int) -> Sites:
-        """Return the medians of the priors."""
-        return self.reward.default_sites(d) | self.embedding.default_sites(p, q)
+        """Return the medians of the priors.
 
-    def programs(self, data: Data) -> dict[str, Program]:
-        """Return the reward program on D2 and the embedding program on D1."""
-        features = reference_features(data.transitions)
+        Raises
+        ------
+        ValueError
+            If a program of the user's lacks a site of the model, or has it in another shape.
+        """
+        sites = self.reward.default_sites(d) | self.embedding.default_sites(p, q)
+        given = {"reward": self.reward_program, "embedding": self.embedding_program}
+        if any(given.values()):
+            programs = self.programs(Data.empty(p, q, d, 1))
+            for name in (name for name, program in given.items() if program is not None):
+                own = {site: value for site, value in sites.items() if site.startswith(name)}
+                sites |= checked_medians(programs[name], f"{name}_program", own)
+        return sites
+
+    def models(self) -> dict[str, Callable[..., None]]:
+        """Return the reward program and the embedding program."""
         return {
-            "reward": Program(self.reward, (data.outcomes,)),
-            "embedding": Program(self.embedding, (data.transitions, features)),
+            "reward": self.reward_program or self.reward,
+            "embedding": self.embedding_program or self.embedding,
         }
+
+    def arguments(self, data: Data) -> dict[str, tuple[Any, ...]]:
+        """Return D2 for the reward program, D1 and its features for the embedding program."""
+        features = reference_features(data.transitions)
+        return {"reward": (data.outcomes,), "embedding": (data.transitions, features)}
 
     def condition(self, sites: Sites, data: Data, scales: Scales) -> EmbeddingState:
         """Condition both models."""
@@ -101,3 +125,18 @@ class EmbeddingPolicy(Policy[EmbeddingState]):
         """Return the moments in the chosen form."""
         form = MOMENTS[self.moments_form]
         return form(self.reward, self.embedding, *state, context, actions)
+
+    @property
+    def draws_jointly(self) -> bool:
+        """Whether the moments are exact: the other forms are bounds, not distributions."""
+        return self.moments_form == "operator"
+
+    def sample(
+        self, state: EmbeddingState, context: Array, actions: Array, key: PRNGKeyArray
+    ) -> Array:
+        """Draw ``g`` at all actions jointly."""
+        arguments = (self.reward, self.embedding, *state, context, actions)
+        mean = moments.operator_moments(*arguments).mean
+        # The third of three keys, as a MarginalPolicy spends two on its draws.
+        key = jax.random.split(key, 3)[2]
+        return moments.sample_normal(key, mean, moments.operator_covariance(*arguments))

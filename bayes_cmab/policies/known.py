@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from bayes_cmab.models import EmbeddingModel
 from bayes_cmab.models.embedding import reference_features
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.moments import Moments, assemble_moments
-from bayes_cmab.policies.base import Policy, Program
+from bayes_cmab.policies.base import Policy
 from bayes_cmab.posteriors import EmbeddingPosterior
 from bayes_cmab.scaling import Scales
 from bayes_cmab.validate import FloatArray
@@ -54,10 +54,13 @@ class KnownRewardPolicy(Policy[KnownRewardState]):
         del d
         return self.embedding.default_sites(p, q)
 
-    def programs(self, data: Data) -> dict[str, Program]:
-        """Return the embedding program on D1."""
-        features = reference_features(data.transitions)
-        return {"embedding": Program(self.embedding, (data.transitions, features))}
+    def models(self) -> dict[str, Callable[..., None]]:
+        """Return the embedding program."""
+        return {"embedding": self.embedding}
+
+    def arguments(self, data: Data) -> dict[str, tuple[Any, ...]]:
+        """Return D1 and its features."""
+        return {"embedding": (data.transitions, reference_features(data.transitions))}
 
     def evaluate(self, scales: Scales, r: Float[Array, "n d"]) -> Float[Array, " n"]:
         """Return the standardised reward at standardised intermediates."""

@@ -1,7 +1,8 @@
 """Agents with a reward GP on top of Gaussian transition models."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -11,7 +12,7 @@ from bayes_cmab.data import Data
 from bayes_cmab.models import RewardModel, TransitionModel
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.moments import Moments
-from bayes_cmab.policies.base import Policy, Program
+from bayes_cmab.policies.base import Policy
 from bayes_cmab.posteriors import RewardPosterior, Targets, TransitionPosterior
 from bayes_cmab.scaling import Scales
 
@@ -44,12 +45,13 @@ class TransitionPolicy(Policy[TransitionState]):
         """Return the medians of the priors."""
         return self.reward.default_sites(d) | self.transition.default_sites(p, q, d)
 
-    def programs(self, data: Data) -> dict[str, Program]:
-        """Return the reward program on D2 and the transition program on D1."""
-        return {
-            "reward": Program(self.reward, (data.outcomes,)),
-            "transition": Program(self.transition, (data.transitions,)),
-        }
+    def models(self) -> dict[str, Callable[..., None]]:
+        """Return the reward program and the transition program."""
+        return {"reward": self.reward, "transition": self.transition}
+
+    def arguments(self, data: Data) -> dict[str, tuple[Any, ...]]:
+        """Return D2 and D1."""
+        return {"reward": (data.outcomes,), "transition": (data.transitions,)}
 
     def condition(self, sites: Sites, data: Data, scales: Scales) -> TransitionState:
         """Condition both models; the targets are the constant mean alone."""

@@ -1,0 +1,81 @@
+"""Look at a stored posterior: the gate's verdicts and ArviZ's pictures."""
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import xarray as xr
+
+from bayes_cmab.diagnostics import ATTRIBUTE
+from bayes_cmab.inference.gate import Check
+from bayes_cmab.storage import write_atomically
+
+
+def load_posterior(path: Path) -> xr.DataTree:
+    """Read a file of ``Agent.posterior().to_netcdf(path)`` or ``to_zarr(path)``.
+
+    Raises
+    ------
+    ValueError
+        If there is no such file, or it is something else.
+    """
+    if not path.exists():
+        raise ValueError(f"{path}: expected a stored posterior, got no such file")
+    engine = "zarr" if path.is_dir() else "h5netcdf"
+    try:
+        with xr.open_datatree(path, engine=engine) as opened:
+            tree = opened.load()
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(f"{path}: expected a stored posterior, got: {error}") from error
+    if ATTRIBUTE not in tree.attrs or "posterior" not in tree.children:
+        raise ValueError(f"{path}: expected a file of Agent.posterior(), got another one")
+    return tree
+
+
+def check_table(checks: list[Check]) -> pd.DataFrame:
+    """Return the checks as a table: program, criterion, site, value, limit, verdict."""
+    return pd.DataFrame(checks, columns=list(Check._fields))
+
+
+def save_pictures(tree: xr.DataTree, folder: Path) -> list[Path]:
+    """Write the diagnostic pictures that the posterior has the groups for; return where.
+
+    ``trace``, ``rank``, ``forest``, ``pair`` of the sampled sites, ``prior_posterior``, and where
+    possible ``energy`` (of NUTS) and ``posterior_predictive`` (with outcomes).
+    """
+    import arviz_plots
+
+    sites = [str(name) for name in tree["log_prior"].data_vars]
+    drawn: dict[str, Callable[[], Any]] = {
+        "trace": partial(arviz_plots.plot_trace_dist, tree, var_names=sites),
+        "rank": partial(arviz_plots.plot_rank, tree, var_names=sites),
+        "forest": partial(arviz_plots.plot_forest, tree, var_names=sites),
+        "prior_posterior": partial(arviz_plots.plot_prior_posterior, tree, var_names=sites),
+    }
+    for program in ("reward", "embedding"):
+        own = [name for name in sites if name.startswith(program)]
+        if own:
+            drawn[f"pair_{program}"] = partial(arviz_plots.plot_pair, tree, var_names=own)
+    if "energy" in tree["sample_stats"]:
+        drawn["energy"] = partial(arviz_plots.plot_energy, tree)
+    if "posterior_predictive" in tree.children:
+        drawn["posterior_predictive"] = partial(arviz_plots.plot_ppc_dist, tree)
+    paths = []
+    for name, draw in drawn.items():
+        path = folder / f"{name}.png"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about layouts of matplotlib
+            collection = draw()
+        write_atomically(path, partial(_save, collection))
+        paths.append(path)
+    return paths
+
+
+def _save(collection: Any, path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    collection.savefig(path, format="png", dpi=120)
+    plt.close("all")

@@ -1,0 +1,118 @@
+r"""Draws of hyperparameters from a normal distribution fitted by variational inference.
+
+The guide is a multivariate normal in unconstrained coordinates (``AutoMultivariateNormal``), so it
+carries correlation. As with NUTS, one jitted pass per capacity: the first fit is several passes,
+a later one starts from the last guide. How well the guide does is seen from the trace of the
+evidence lower bound and from the Pareto k of the importance ratios ``log p - log q`` of its draws.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
+from jax import lax
+from jaxtyping import Array, PRNGKeyArray
+from numpyro import handlers, infer
+from numpyro.distributions import constraints
+from numpyro.infer.autoguide import AutoMultivariateNormal
+from numpyro.optim import Adam
+
+from bayes_cmab.inference.fit import Fit
+from bayes_cmab.inference.refit import EffectiveSampleSize, RefitPolicy
+from bayes_cmab.models.priors import Sites
+from bayes_cmab.programs import Program, coordinates
+
+
+@dataclass(frozen=True)
+class SVI:
+    """Fit a multivariate normal to the posterior of the hyperparameters; average over its draws.
+
+    Attributes
+    ----------
+    draws : of each program that the agent averages over.
+    steps : of the optimiser (Adam) in a pass.
+    passes : of the first fit; a later fit is one pass.
+    particles : draws of the guide for one gradient.
+    learning_rate : at the beginning of a pass; it decays to a hundredth of that.
+    diagnostic_draws : of the guide, from which Pareto k is estimated.
+    refit : when the hyperparameters are inferred again.
+    """
+
+    draws: int = 64
+    steps: int = 80
+    passes: int = 4
+    particles: int = 4
+    learning_rate: float = 0.05
+    diagnostic_draws: int = 256
+    refit: RefitPolicy = EffectiveSampleSize()
+
+    def __post_init__(self) -> None:
+        for name in ("draws", "steps", "passes", "particles"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if not self.learning_rate > 0.0:
+            raise ValueError(f"learning_rate: expected a positive number, got {self.learning_rate}")
+        if self.diagnostic_draws < self.draws:
+            raise ValueError(
+                f"diagnostic_draws: expected at least the {self.draws} draws, "
+                f"got {self.diagnostic_draws}"
+            )
+
+    def begin(self, program: Program, key: PRNGKeyArray) -> Sites:
+        """Return a guide around the prior medians."""
+        del key
+        medians = coordinates(program).medians
+        return {"auto_loc": medians, "auto_scale_tril": 0.3 * jnp.eye(medians.shape[0])}
+
+    def fit(self, program: Program, key: PRNGKeyArray, start: Sites) -> Fit:
+        """Optimise the guide and draw from it; pure, and meant to be jitted.
+
+        Returns
+        -------
+        Fit
+            Its ``stats`` are ``elbo`` (steps,), ``log_p`` and ``log_q`` (1, diagnostic_draws).
+            Its ``trace`` has a single chain: the draws are independent.
+        """
+        space = coordinates(program)
+        init_key, draw_key = jax.random.split(key)
+
+        def rate(step: Array) -> Array:
+            return self.learning_rate * 0.01 ** (step / self.steps)
+
+        def flat() -> None:  # the program in its unconstrained coordinates, as one site
+            real = dist.ImproperUniform(constraints.real, (), space.medians.shape)
+            z = numpyro.sample("z", real)
+            with handlers.block():
+                energy = space.potential(z)
+            numpyro.factor("log_density", -energy)
+
+        guide = AutoMultivariateNormal(
+            flat, init_loc_fn=infer.init_to_value(values={"z": space.medians})
+        )
+        svi = infer.SVI(flat, guide, Adam(rate), infer.Trace_ELBO(self.particles))
+        state = svi.init(init_key, init_params=start)
+
+        def step(state: Any, _: None) -> tuple[Any, Array]:
+            state, loss = svi.stable_update(state)
+            return state, -loss
+
+        state, elbo = lax.scan(step, state, None, length=self.steps)
+        params = svi.get_params(state)
+        loc, tril = params["auto_loc"], params["auto_scale_tril"]
+        noise = jax.random.normal(draw_key, (self.diagnostic_draws, loc.shape[0]))
+        positions = loc[None, :] + noise @ tril.T
+        log_q = -0.5 * jnp.sum(noise**2 + jnp.log(2.0 * jnp.pi), axis=1) - jnp.sum(
+            jnp.log(jnp.diagonal(tril))
+        )
+        log_p = -lax.map(space.potential, positions)
+        draws = jax.vmap(space.constrain)(positions)
+        return Fit(
+            sites=jax.tree.map(lambda leaf: leaf[: self.draws], draws),
+            log_weight=jnp.zeros(self.draws),
+            trace=jax.tree.map(lambda leaf: leaf[None], draws),
+            stats={"elbo": elbo, "log_p": log_p[None], "log_q": log_q[None]},
+            following={"auto_loc": loc, "auto_scale_tril": tril},
+        )
