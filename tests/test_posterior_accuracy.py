@@ -1,4 +1,4 @@
-"""Whether the draws are the right ones: grids, fresh long runs, and simulation-based calibration."""
+"""Whether the draws are right: grids, fresh long runs, and simulation-based calibration."""
 
 from functools import partial
 
