@@ -24,15 +24,15 @@ The tables are in `analysis/results`, and `python analysis/run_sweeps.py` makes 
 FIXED_NOTE = """Cumulative outcome, mean and standard error over 100 trials (proposition: 30).
 
 """
-MAP_NOTE = """Cumulative outcome, mean and standard error over 30 trials. Settings that are not
-listed have not been run yet.
+MAP_NOTE = """Cumulative outcome, mean and standard error over 30 trials.
 
 """
 
 
 def read(names: tuple[str, ...]) -> pd.DataFrame:
     """Return the trials of the named sweeps together."""
-    return pd.concat([frame for name in names if len(frame := tables.trials(name))])
+    frames = [frame for name in names if len(frame := tables.trials(name))]
+    return pd.concat(frames) if frames else tables.trials(names[0])
 
 
 def markdown(rows: list[list[str]], header: list[str]) -> str:

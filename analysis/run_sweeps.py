@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import Annotated
 
 import jax
+import numpy as np
 import pandas as pd
 import tables
 import typer
+import xarray as xr
 from platformdirs import user_cache_path
 from sweeps import SWEEPS
 
@@ -59,10 +61,26 @@ def take_in(name: str, part: Sweep, folder: Path) -> None:
             "outcome": data["outcome"].sum("round").values,
             "mean_reward": data["mean_reward"].sum("round").values,
             "regret": best.sum("round").values,
+            "refits": (data["fits"] > 0).sum("round").values,
+            "failed_fits": data["failures"].sum("round").values,
+            **coverage_columns(data),
             "seconds_per_round": seconds_per_round(part, folder).get(cell, float("nan")),
         }
     )
     tables.add_trials(name, sums)
+
+
+def coverage_columns(data: xr.Dataset) -> dict[str, np.ndarray]:
+    """Return the coverage of ``g`` by round and level, where it was measured."""
+    if "coverage" not in data:
+        return {}
+    return {
+        f"coverage_{100 * float(level):.0f}_after_{int(checkpoint)}": data["coverage"]
+        .sel(checkpoint=checkpoint, level=level)
+        .values
+        for checkpoint in data["checkpoint"].values
+        for level in data["level"].values
+    }
 
 
 def main(

@@ -32,9 +32,38 @@ MAP = Sweep(
 )
 """All agents with type-II maximum a posteriori hyperparameters, refitted every 5 rounds."""
 
+BAYES = Sweep(
+    ("C", "B", "A", "D"),
+    ("cbmp-fixed", "cbmp-map", "cbmp-nuts", "cbmp-svi"),
+    offline=(50, 0),
+    trials=30,
+    seed=2,
+    chunk=10,
+    coverage=True,
+)
+"""Fixed against marginalised hyperparameters, with coverage of g; fresh seeds."""
+
+BAYES_BETAS = Sweep(
+    SETTINGS[:4],
+    ("cbmp-fixed", "cbmp-map"),
+    betas=(0.1, 0.25, 0.5, 1.0, 2.0, 4.0),
+    trials=30,
+    seed=2,
+    chunk=10,
+)
+"""Exploration weights of the fixed and the fitted agent, in the same trials as `BAYES`."""
+
+BAYES_NUTS_BETAS = Sweep(
+    ("C", "B"), ("cbmp-nuts",), offline=(50,), betas=(0.1, 1.0), trials=30, seed=2, chunk=10
+)
+"""Exploration weights of the marginalised agent; the weight 0.25 is in `BAYES`."""
+
 SWEEPS = {
     "fixed": FIXED,
     "map": MAP,
     "fixed-slow": FIXED_SLOW,
     "fixed-proposition": FIXED_PROPOSITION,
+    "bayes": BAYES,
+    "bayes-betas": BAYES_BETAS,
+    "bayes-nuts-betas": BAYES_NUTS_BETAS,
 }

@@ -120,7 +120,7 @@ def gaussian_transition_moments(
     m, V = predict_transition(transition_model, transition, context, actions)
     S = transition.hyper.transition_noise
     V = jnp.maximum(V, 0.0)
-    mean, variance_reward = _atom_moments(reward_model, reward, m, V + S[None, :])
+    mean, variance_reward = atom_moments(reward_model, reward, m, V + S[None, :])
 
     def moved(at: tuple[Array, Array]) -> Array:
         return _variance_of_smoothed_mean(reward_model, reward, *at, S)
@@ -145,14 +145,14 @@ def plug_in_moments(
 ) -> Moments:
     """Return the reward GP's moments at ``m(s, a)``, as if r were its own mean: ``f(E[r])``."""
     m, _ = predict_transition(transition_model, transition, context, actions)
-    mean, variance = _atom_moments(reward_model, reward, m, jnp.zeros_like(m))
+    mean, variance = atom_moments(reward_model, reward, m, jnp.zeros_like(m))
     nothing = jnp.zeros(actions.shape[0])
     return assemble_moments(
         mean, variance, nothing, nothing, jnp.zeros(()), reward.hyper.reward_variance
     )
 
 
-def _atom_moments(
+def atom_moments(
     model: RewardModel,
     reward: RewardPosterior,
     mean: Float[Array, "k d"],

@@ -44,9 +44,14 @@ def print_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
 
 def print_tables(frame: "pd.DataFrame", row: Callable[[Any], dict[str, str]]) -> None:
     """Print one table for each setting and offline size."""
+    several = frame["beta"].nunique() > 1
     for (setting, offline), group in frame.groupby(["setting", "offline"], sort=False):
         title = f"Setting {setting}, {offline} offline outcomes"
-        _print_table(title, [row(one) for _, one in group.iterrows()])
+        if not several:
+            title += f", beta {frame['beta'].iloc[0]:g}"
+        rows = [row(one) for _, one in group.iterrows()]
+        kept = [{k: v for k, v in one.items() if several or k != "beta"} for one in rows]
+        _print_table(title, kept)
 
 
 def _print_table(title: str, rows: list[dict[str, str]]) -> None:
@@ -100,7 +105,7 @@ def _text(value: Any, form: str = ".3f") -> str:
 
 def _with_failures(refits: float, failures: float) -> str:
     text = _text(refits, ".1f")
-    return f"{text} ({failures:.1f} failed)" if failures else text
+    return f"{text} ({failures:.1f})" if failures else text
 
 
 def _with_error(mean: float, error: float) -> str:

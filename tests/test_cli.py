@@ -71,9 +71,12 @@ def test_compare_writes_what_it_printed(compared):
     for name in ("summary", "differences"):
         with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as handle:
             rows = list(csv.DictReader(handle))
-        assert rows == [{k: str(v) for k, v in row.items()} for row in document[name]]
+        assert rows == [
+            {k: "" if v is None else str(v) for k, v in row.items()} for row in document[name]
+        ]
     sweep = load_options(folder)
-    assert sweep == Sweep(("C",), ("random", "oracle"), (0,), trials=2, rounds=6, chunk=1)
+    expected = Sweep(("C",), ("random", "oracle"), (0,), trials=2, rounds=6, chunk=1, coverage=True)
+    assert sweep == expected
     frame = summarise(load_sweep(sweep, folder))
     assert frame.outcome_mean.tolist() == [row["outcome_mean"] for row in document["summary"]]
 

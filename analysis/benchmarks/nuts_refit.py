@@ -7,7 +7,9 @@ compiles for this n, as it would again for the next, and starts anew. Both in on
 one thread, in turn. Effective samples are ArviZ's bulk ESS of the worst log lengthscale, per CPU
 second of the run after compilation.
 
-    .venv/bin/python analysis/benchmarks/nuts_refit.py [--json] [--repeats 5]
+The data are padded to 100 rows, as in a simulation of 100 rounds; a live agent has 128 then.
+
+    .venv/bin/python analysis/benchmarks/nuts_refit.py [--json] [--repeats 5] [--capacity 100]
 """
 
 import argparse
@@ -56,7 +58,7 @@ def timed(run) -> tuple[float, float, object]:
     return time.perf_counter() - wall, time.process_time() - cpu, result
 
 
-def measure(setting: str, repeats: int) -> dict[str, float]:
+def measure(setting: str, repeats: int, capacity: int) -> dict[str, float]:
     """Return medians over data sets of both ways' times and effective samples."""
     environment = SETTINGS[setting]
     rows = []
@@ -64,8 +66,8 @@ def measure(setting: str, repeats: int) -> dict[str, float]:
     for repeat in range(repeats):
         key = jax.random.key(repeat)
         r, y = environment.sample_offline(key, N)
-        outcomes = Outcomes.create(r, y, capacity=128)
-        fewer = Outcomes.create(r[:-1], y[:-1], capacity=128)
+        outcomes = Outcomes.create(r, y, capacity=capacity)
+        fewer = Outcomes.create(r[:-1], y[:-1], capacity=capacity)
         start = begin(MODEL, SAMPLER, (fewer,), key)
         _, cpu, fit = timed(lambda: run_pass(MODEL, SAMPLER, (fewer,), key, start))  # noqa: B023
         if compile_cpu is None:
@@ -107,17 +109,21 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--capacity", type=int, default=N, help="rows that the data are padded to")
     parser.add_argument("--json", action="store_true", help="print a JSON object")
     arguments = parser.parse_args()
     numpyro.enable_x64()
-    results = {setting: measure(setting, arguments.repeats) for setting in TARGETS}
+    results = {
+        setting: measure(setting, arguments.repeats, arguments.capacity) for setting in TARGETS
+    }
     if arguments.json:
         sys.stdout.write(json.dumps(results) + "\n")
         return
     for setting, m in results.items():
         d = SETTINGS[setting].dim_intermediate
         sys.stdout.write(
-            f"setting {setting}, d = {d}, n = {N}, {STEPS} + {STEPS} steps, "
+            f"setting {setting}, d = {d}, n = {N}, capacity {arguments.capacity}, "
+            f"{STEPS} + {STEPS} steps, "
             f"median of {arguments.repeats} data sets, load {os.getloadavg()[0]:.1f}\n"
             f"  package {m['wall']:.2f} s wall, {m['cpu']:.2f} s CPU "
             f"(compiled before in {m['compile_cpu']:.1f} s CPU)\n"

@@ -1,0 +1,198 @@
+"""Write `docs/marginalisation.md` from the tables in `analysis/results`.
+
+python analysis/marginalisation.py
+"""
+
+import numpy as np
+import pandas as pd
+import report
+import tables
+
+HEAD = """# Fixed, fitted and marginalised hyperparameters
+
+CBMP-UCB with the paper's embedding, settings A to D, 100 rounds; `fixed`: medians of the priors;
+`map`: type-II maximum a posteriori every 5 rounds; `nuts`, `svi`: averaged over 64 draws a model,
+drawn again when the effective sample size falls below one half. Seed 2, which nothing was developed
+on; the trials are paired. Cells that are not listed have not been run yet.
+`python analysis/run_sweeps.py bayes bayes-betas bayes-nuts-betas` makes the tables,
+`python analysis/calibration.py` those of the reward part.
+
+"""
+
+REWARDS = """## Rewards
+
+Cumulative outcome, mean and standard error over at most {trials} trials, and in brackets the 0.05
+quantile.
+
+"""
+DIFFERENCES = """
+Differences of the sums of mean rewards in the same trials, with 95% intervals.
+
+"""
+COVERAGE = """
+## Coverage of g
+
+Share of the 61 x 61 grid whose exact mean reward lies in its 50, 80 and 95% interval, after 20, 50
+and 100 rounds.
+
+"""
+COSTS = """
+## Cost
+
+CPU seconds a trial (least of the chunks, with the coverage), rounds before which hyperparameters
+were fitted, and in brackets fits that failed at the gate.
+
+"""
+WEIGHTS = """
+## Exploration weights
+
+Cumulative outcome.
+
+"""
+REWARD_PART = """
+## The reward part alone
+
+P(r | s, a) is known exactly, so that only f is learned, from 50 unmatched outcomes and one outcome
+a round at a uniform context and action: at least {trials} trials (seed 3). Coverage of the 50, 80
+and 95% intervals of g.
+
+"""
+DISTANCE = """
+Mean over levels and rounds of |coverage - nominal| (published peers, for all of g: BayesIMP 0.25,
+IMPspec 0.06 to 0.07).
+
+"""
+
+INFERENCES = ("fixed", "map", "svi", "nuts")
+LEVELS = (50, 80, 95)
+
+
+def scene_tables(frame: pd.DataFrame) -> list[str]:
+    """Return rewards, differences, coverage and costs of `BAYES`, by setting and offline size."""
+    rewards, differences, coverage, costs = [], [], [], []
+    names = [f"cbmp-{inference}" for inference in INFERENCES]
+    columns = {
+        (name, base): tables.difference(frame, name, base)
+        for name in names[1:]
+        for base in ("cbmp-fixed", "cbmp-map")
+        if name != base and {name, base} <= set(frame.agent)
+    }
+    for (setting, offline), group in frame.groupby(["setting", "offline"]):
+        scene = f"{setting}, m = {offline}"
+        summary = tables.summarise(group).set_index("agent")
+        here = [name for name in names if name in summary.index]
+        rewards.append(
+            [scene]
+            + [
+                f"{summary.outcome_mean[n]:.1f} ± {summary.outcome_se[n]:.1f} "
+                f"({summary.outcome_q05[n]:.0f})"
+                if n in here
+                else ""
+                for n in names
+            ]
+        )
+        differences.append(
+            [scene, *(column.get((setting, offline, 0.25), "") for column in columns.values())]
+        )
+        means = group.groupby("agent").mean(numeric_only=True)
+        coverage += [
+            [f"{scene}, after {rounds}"]
+            + [
+                " / ".join(
+                    f"{means[f'coverage_{level}_after_{rounds}'][n]:.2f}" for level in LEVELS
+                )
+                if n in here
+                else ""
+                for n in names
+            ]
+            for rounds in (20, 50, 100)
+        ]
+        costs.append(
+            [scene]
+            + [
+                f"{100 * summary.seconds_per_round[n]:.1f} s, {means.refits[n]:.0f} "
+                f"({means.failed_fits[n]:.1f})"
+                if n in here
+                else ""
+                for n in names
+            ]
+        )
+    header = ["", *INFERENCES]
+    pairs = [
+        f"{name.removeprefix('cbmp-')} over {base.removeprefix('cbmp-')}" for name, base in columns
+    ]
+    count = frame.groupby(["setting", "offline", "agent"]).size().max()
+    return [
+        REWARDS.format(trials=count),
+        report.markdown(rewards, header),
+        DIFFERENCES,
+        report.markdown(differences, ["", *pairs]),
+        COVERAGE,
+        report.markdown(coverage, header),
+        COSTS,
+        report.markdown(costs, header),
+    ]
+
+
+def beta_table(frame: pd.DataFrame) -> str:
+    """Return the mean outcome by exploration weight."""
+    betas = sorted(frame.beta.unique())
+    rows = []
+    for (setting, offline, agent), group in frame.groupby(["setting", "offline", "agent"]):
+        summary = tables.summarise(group).set_index("beta")
+        cells = [
+            f"{summary.outcome_mean[beta]:.1f} ± {summary.outcome_se[beta]:.1f}"
+            if beta in summary.index
+            else ""
+            for beta in betas
+        ]
+        rows.append([f"{setting}, m = {offline}", agent.removeprefix("cbmp-"), *cells])
+    return report.markdown(rows, ["", "", *(f"β = {beta:g}" for beta in betas)])
+
+
+def calibration_tables() -> list[str]:
+    """Return coverage of the reward part, and its mean distance from the nominal levels."""
+    frame = pd.read_csv(report.ROOT / "results" / "calibration.csv")
+    levels = [str(level) for level in LEVELS]
+    means = frame.groupby(["setting", "rounds", "inference"])[levels].mean()
+    rows, distances = [], []
+    for setting, group in means.groupby("setting"):
+        for rounds in sorted(frame.rounds.unique()):
+            rows.append(
+                [f"{setting}, after {rounds}"]
+                + [
+                    " / ".join(f"{x:.2f}" for x in group.loc[setting, rounds, i])
+                    for i in INFERENCES
+                ]
+            )
+        distance = (group - np.array(LEVELS) / 100.0).abs().mean(axis=1)
+        by_inference = distance.groupby("inference").mean()
+        distances.append([setting, *(f"{by_inference[i]:.3f}" for i in INFERENCES)])
+    count = frame.groupby(["setting", "rounds", "inference"]).size().min()
+    return [
+        REWARD_PART.format(trials=count),
+        report.markdown(rows, ["", *INFERENCES]),
+        DISTANCE,
+        report.markdown(distances, ["", *INFERENCES]),
+    ]
+
+
+def page() -> str:
+    """Return the page on marginalised hyperparameters."""
+    parts = [HEAD]
+    bayes = report.read(("bayes",))
+    if len(bayes):
+        parts += scene_tables(bayes)
+    betas = report.read(("bayes-betas", "bayes-nuts-betas"))
+    if len(betas):
+        nuts = bayes[bayes.agent == "cbmp-nuts"]
+        parts += [WEIGHTS]
+        parts += [beta_table(pd.concat([betas, nuts]) if len(nuts) else betas)]
+    if (report.ROOT / "results" / "calibration.csv").exists():
+        parts += calibration_tables()
+    return "".join(parts)
+
+
+if __name__ == "__main__":
+    target = report.ROOT.parent / "docs" / "marginalisation.md"
+    target.write_text(page(), encoding="utf-8")
