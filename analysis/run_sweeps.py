@@ -99,7 +99,11 @@ def main(
             if tables.holds(name, cell, part.trials):
                 continue
             if not collect:
-                run_sweep(part, results, workers=workers, cache=user_cache_path("bayes_cmab"))
+                try:
+                    run_sweep(part, results, workers=workers, cache=user_cache_path("bayes_cmab"))
+                except FloatingPointError as error:  # the cell has no result, and says why
+                    typer.echo(f"{name}: {cell.label}: {error}")
+                    continue
             elif not all(Chunk(part, cell, t).path(results).exists() for t in part.chunks()):
                 continue
             take_in(name, part, results)

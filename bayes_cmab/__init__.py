@@ -28,7 +28,13 @@ if TYPE_CHECKING:
     from bayes_cmab.history import ConvergenceWarning
     from bayes_cmab.inference import MAP, NUTS, SVI, EffectiveSampleSize, EveryRounds, Fixed, Never
     from bayes_cmab.inference.gate import Gate
-    from bayes_cmab.models import DirectRewardModel, EmbeddingModel, RewardModel, TransitionModel
+    from bayes_cmab.models import (
+        AnovaEmbeddingModel,
+        DirectRewardModel,
+        EmbeddingModel,
+        RewardModel,
+        TransitionModel,
+    )
     from bayes_cmab.policies import (
         DirectPolicy,
         EmbeddingPolicy,
@@ -36,6 +42,7 @@ if TYPE_CHECKING:
         KnownRewardPolicy,
         MarginalPolicy,
         Policy,
+        ResidualPolicy,
         TransitionPolicy,
     )
     from bayes_cmab.scaling import Scales, Units
@@ -45,6 +52,7 @@ __all__ = [
     "NUTS",
     "SVI",
     "Agent",
+    "AnovaEmbeddingModel",
     "ConstantBeta",
     "ConvergenceWarning",
     "Decision",
@@ -65,6 +73,7 @@ __all__ = [
     "MixtureQuantile",
     "Never",
     "Policy",
+    "ResidualPolicy",
     "RewardModel",
     "Scales",
     "Thompson",
@@ -81,6 +90,7 @@ _HOMES = {
     "NUTS": "bayes_cmab.inference",
     "SVI": "bayes_cmab.inference",
     "Agent": "bayes_cmab.agent",
+    "AnovaEmbeddingModel": "bayes_cmab.models",
     "ConstantBeta": "bayes_cmab.acquisition",
     "ConvergenceWarning": "bayes_cmab.history",
     "Decision": "bayes_cmab.decision",
@@ -101,6 +111,7 @@ _HOMES = {
     "MixtureQuantile": "bayes_cmab.acquisition",
     "Never": "bayes_cmab.inference",
     "Policy": "bayes_cmab.policies",
+    "ResidualPolicy": "bayes_cmab.policies",
     "RewardModel": "bayes_cmab.models",
     "Scales": "bayes_cmab.scaling",
     "Thompson": "bayes_cmab.acquisition",

@@ -123,7 +123,7 @@ def gaussian_transition_moments(
     mean, variance_reward = atom_moments(reward_model, reward, m, V + S[None, :])
 
     def moved(at: tuple[Array, Array]) -> Array:
-        return _variance_of_smoothed_mean(reward_model, reward, *at, S)
+        return variance_of_smoothed_mean(reward_model, reward, *at, S)
 
     return assemble_moments(
         mean=mean,
@@ -175,7 +175,7 @@ def atom_moments(
     return response, own + hyper.mean_variance - jnp.sum(whitened**2, axis=1)
 
 
-def _variance_of_smoothed_mean(
+def variance_of_smoothed_mean(
     model: RewardModel,
     reward: RewardPosterior,
     m: Float[Array, " d"],

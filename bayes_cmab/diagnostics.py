@@ -74,7 +74,7 @@ def posterior_tree(
     data, units = state.data, state.scales
     traces: Sites = {name: v for p in PROGRAMS for name, v in inferred.fits[p].trace.items()}
     keys = jax.random.split(key, 3)
-    arguments = policy.arguments(data)
+    arguments = policy.arguments(data, {})
     programs = [Program(model, arguments[name]) for name, model in policy.models().items()]
     prior = _jitted_prior(policy, keys[0], data)
     model = policy.base.reward
@@ -217,7 +217,7 @@ def _transitions(state: AgentState) -> dict[str, FloatArray]:
 @partial(jax.jit, static_argnums=0)
 def _jitted_prior(policy: MarginalPolicy, key: PRNGKeyArray, data: Any) -> Sites:
     sites: Sites = {}
-    for index, program in enumerate(policy.programs(data).values()):
+    for index, program in enumerate(policy.programs(data, {}).values()):
         sites |= prior_draws(program, jax.random.fold_in(key, index), PRIOR_DRAWS)
     return sites
 
@@ -225,7 +225,7 @@ def _jitted_prior(policy: MarginalPolicy, key: PRNGKeyArray, data: Any) -> Sites
 @partial(jax.jit, static_argnums=0)
 def _log_prior(policy: MarginalPolicy, data: Any, traces: Sites) -> Sites:
     densities: Sites = {}
-    for program in policy.programs(data).values():
+    for program in policy.programs(data, {}).values():
         names = sample_sites(program)
         own = {name: traces[name] for name in names}
         densities |= jax.vmap(jax.vmap(partial(log_prior, program)))(own)

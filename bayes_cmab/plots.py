@@ -32,6 +32,7 @@ from bayes_cmab.validate import FloatArray, one_of
 COLOURS = {
     "cbmp": "#0072B2",
     "proposition": "#56B4E9",
+    "residual": "#004D80",
     "cme": "#D55E00",
     "icme": "#E69F00",
     "gp": "#009E73",

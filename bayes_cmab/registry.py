@@ -17,6 +17,7 @@ from bayes_cmab.policies import (
     FunctionPolicy,
     MarginalPolicy,
     Policy,
+    ResidualPolicy,
     TransitionPolicy,
 )
 from bayes_cmab.rounds import AgentSpec
@@ -68,6 +69,11 @@ POLICIES: dict[str, Entry] = {
         lambda _: EmbeddingPolicy("proposition", reward=RewardModel(integrated_mean=False)),
         "CBMP-UCB (Proposition)",
         "the same with the paper's projected moments and without an integrated mean",
+    ),
+    "residual": Entry(
+        lambda _: ResidualPolicy(),
+        "CBMP-UCB (transition prior)",
+        "the embedding corrects Gaussian processes for r; ANOVA kernels",
     ),
     "cme": Entry(
         lambda _: EmbeddingPolicy("cme_ucb", CME_REWARD, CME_EMBEDDING),

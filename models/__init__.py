@@ -1,16 +1,26 @@
 """The NumPyro programs and the pure functions that they are made of."""
 
+from bayes_cmab.models.anova import AnovaEmbeddingModel, AnovaHyperparameters
 from bayes_cmab.models.embedding import DirectRewardModel, EmbeddingModel
 from bayes_cmab.models.hyperparameters import (
     EmbeddingHyperparameters,
     RewardHyperparameters,
     TransitionHyperparameters,
 )
-from bayes_cmab.models.priors import EmbeddingPriors, LogNormal, RewardPriors, TransitionPriors
+from bayes_cmab.models.priors import (
+    AnovaPriors,
+    EmbeddingPriors,
+    LogNormal,
+    RewardPriors,
+    TransitionPriors,
+)
 from bayes_cmab.models.reward import RewardModel
 from bayes_cmab.models.transition import TransitionModel
 
 __all__ = [
+    "AnovaEmbeddingModel",
+    "AnovaHyperparameters",
+    "AnovaPriors",
     "DirectRewardModel",
     "EmbeddingHyperparameters",
     "EmbeddingModel",

@@ -73,6 +73,24 @@ class EmbeddingPriors:
 
 
 @dataclass(frozen=True)
+class AnovaPriors:
+    """Priors of an embedding with an ANOVA kernel, also of that of the residual.
+
+    Attributes
+    ----------
+    weight : of each component of the kernel; a much tighter one starves the residual.
+    lengthscale : per column of s and a.
+    noise_scale : square root of ``lambda``, whose median is 0.2 with log standard deviation 1.
+    noise_floor : smallest square root of ``lambda``, added in squares.
+    """
+
+    weight: LogNormal = LogNormal(0.1, 0.8)
+    lengthscale: LogNormal = LogNormal(0.6, 0.6)
+    noise_scale: LogNormal = LogNormal(math.sqrt(0.2), 0.5)
+    noise_floor: float = 1e-3
+
+
+@dataclass(frozen=True)
 class TransitionPriors:
     """Priors of the transition GPs.
 

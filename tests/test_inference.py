@@ -32,7 +32,7 @@ def make_data(n: int, seed: int = 0) -> Data:
 def test_the_mode_equals_that_of_an_independent_optimiser() -> None:
     data = make_data(25)
     sites, info = FIT(data, POLICY.default_sites(1, 1, 1), MAP(tolerance=1e-8, max_steps=200))
-    for name, program in POLICY.programs(data).items():
+    for name, program in POLICY.programs(data, sites).items():
         names = sample_sites(program)
         at_mode = {site: jnp.log(sites[site]) for site in names}
         flat, restore = jax.flatten_util.ravel_pytree(at_mode)
@@ -49,7 +49,7 @@ def test_a_fit_never_returns_something_worse_than_its_start() -> None:
     data = make_data(10)
     start = {k: 50.0 * v for k, v in POLICY.default_sites(1, 1, 1).items()}
     sites, info = FIT(data, start, MAP(max_steps=1))
-    for name, program in POLICY.programs(data).items():
+    for name, program in POLICY.programs(data, sites).items():
         before = potential(program, {k: jnp.log(start[k]) for k in sample_sites(program)})
         after = potential(program, {k: jnp.log(sites[k]) for k in sample_sites(program)})
         assert float(after) <= float(before) + 1e-9

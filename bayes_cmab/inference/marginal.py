@@ -142,7 +142,7 @@ def _attempt(
 
 @partial(jax.jit, static_argnums=0)
 def _arguments(policy: MarginalPolicy, data: Data) -> dict[str, tuple[Any, ...]]:
-    return policy.arguments(data)
+    return policy.arguments(data, {})
 
 
 @partial(jax.jit, static_argnums=(0, 1))

@@ -88,9 +88,10 @@ def maximise_program(program: Program, start: Sites, settings: MAP) -> tuple[Sit
 def maximise[State](
     policy: Policy[State], data: Data, start: Sites, settings: MAP
 ) -> tuple[Sites, dict[str, FitInfo]]:
-    """Return the mode of all of a policy's sites, program by program."""
+    """Return the mode of all of a policy's sites, program by program, in the policy's order."""
     sites, info = dict(start), {}
-    for name, program in policy.programs(data).items():
+    for name in policy.models():
+        program = policy.programs(data, sites)[name]  # afresh: it may depend on what was found
         own = {site: start[site] for site in sample_sites(program)}
         found, info[name] = maximise_program(program, own, settings)
         sites |= {site: found[site] for site in start if site in found}

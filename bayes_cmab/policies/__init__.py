@@ -5,6 +5,7 @@ from bayes_cmab.policies.direct import DirectPolicy, FunctionPolicy
 from bayes_cmab.policies.embedding import EmbeddingPolicy
 from bayes_cmab.policies.known import KnownRewardPolicy
 from bayes_cmab.policies.marginal import HyperparameterDraws, MarginalPolicy
+from bayes_cmab.policies.residual import ResidualPolicy
 from bayes_cmab.policies.transition import TransitionPolicy
 from bayes_cmab.programs import Program
 
@@ -17,5 +18,6 @@ __all__ = [
     "MarginalPolicy",
     "Policy",
     "Program",
+    "ResidualPolicy",
     "TransitionPolicy",
 ]

@@ -40,14 +40,14 @@ class Policy[State](ABC):
         """Return the NumPyro programs whose sites are this policy's hyperparameters."""
         return {}
 
-    def arguments(self, data: Data) -> dict[str, tuple[Any, ...]]:
-        """Return what each program is called with."""
-        del data
+    def arguments(self, data: Data, sites: Sites) -> dict[str, tuple[Any, ...]]:
+        """Return what each program is called with; this may depend on the sites of others."""
+        del data, sites
         return {}
 
-    def programs(self, data: Data) -> dict[str, Program]:
+    def programs(self, data: Data, sites: Sites) -> dict[str, Program]:
         """Return the programs with their arguments."""
-        arguments = self.arguments(data)
+        arguments = self.arguments(data, sites)
         return {name: Program(model, arguments[name]) for name, model in self.models().items()}
 
     @abstractmethod

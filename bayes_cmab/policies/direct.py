@@ -40,8 +40,9 @@ class DirectPolicy(Policy[DirectState]):
         """Return the one program."""
         return {"direct": self.model}
 
-    def arguments(self, data: Data) -> dict[str, tuple[Any, ...]]:
+    def arguments(self, data: Data, sites: Sites) -> dict[str, tuple[Any, ...]]:
         """Return the matched rows."""
+        del sites
         return {"direct": (data.rewards,)}
 
     def condition(self, sites: Sites, data: Data, scales: Scales) -> DirectState:

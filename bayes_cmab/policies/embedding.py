@@ -64,7 +64,7 @@ class EmbeddingPolicy(Policy[EmbeddingState]):
         sites = self.reward.default_sites(d) | self.embedding.default_sites(p, q)
         given = {"reward": self.reward_program, "embedding": self.embedding_program}
         if any(given.values()):
-            programs = self.programs(Data.empty(p, q, d, 1))
+            programs = self.programs(Data.empty(p, q, d, 1), sites)
             for name in (name for name, program in given.items() if program is not None):
                 own = {site: value for site, value in sites.items() if site.startswith(name)}
                 sites |= checked_medians(programs[name], f"{name}_program", own)
@@ -77,8 +77,9 @@ class EmbeddingPolicy(Policy[EmbeddingState]):
             "embedding": self.embedding_program or self.embedding,
         }
 
-    def arguments(self, data: Data) -> dict[str, tuple[Any, ...]]:
+    def arguments(self, data: Data, sites: Sites) -> dict[str, tuple[Any, ...]]:
         """Return D2 for the reward program, D1 and its features for the embedding program."""
+        del sites
         features = reference_features(data.transitions)
         return {"reward": (data.outcomes,), "embedding": (data.transitions, features)}
 

@@ -58,8 +58,9 @@ class KnownRewardPolicy(Policy[KnownRewardState]):
         """Return the embedding program."""
         return {"embedding": self.embedding}
 
-    def arguments(self, data: Data) -> dict[str, tuple[Any, ...]]:
+    def arguments(self, data: Data, sites: Sites) -> dict[str, tuple[Any, ...]]:
         """Return D1 and its features."""
+        del sites
         return {"embedding": (data.transitions, reference_features(data.transitions))}
 
     def evaluate(self, scales: Scales, r: Float[Array, "n d"]) -> Float[Array, " n"]:

@@ -70,9 +70,9 @@ class MarginalPolicy(Policy[MarginalPosterior]):
         """Return the programs of the base."""
         return self.base.models()
 
-    def arguments(self, data: Data) -> dict[str, tuple[Any, ...]]:
+    def arguments(self, data: Data, sites: Sites) -> dict[str, tuple[Any, ...]]:
         """Return the arguments of the base."""
-        return self.base.arguments(data)
+        return self.base.arguments(data, sites)
 
     def condition(self, sites: Any, data: Data, scales: Scales) -> MarginalPosterior:
         """Condition every draw; ``sites`` are `HyperparameterDraws`."""

@@ -49,8 +49,9 @@ class TransitionPolicy(Policy[TransitionState]):
         """Return the reward program and the transition program."""
         return {"reward": self.reward, "transition": self.transition}
 
-    def arguments(self, data: Data) -> dict[str, tuple[Any, ...]]:
+    def arguments(self, data: Data, sites: Sites) -> dict[str, tuple[Any, ...]]:
         """Return D2 and D1."""
+        del sites
         return {"reward": (data.outcomes,), "transition": (data.transitions,)}
 
     def condition(self, sites: Sites, data: Data, scales: Scales) -> TransitionState:

@@ -37,6 +37,7 @@ from bayes_cmab.posteriors.transition import (
     TransitionPosterior,
     append_transition,
     condition_transition,
+    fitted_transition,
     predict_transition,
 )
 
@@ -62,6 +63,7 @@ __all__ = [
     "effective_sample_size",
     "embedding_covariance",
     "embedding_weights",
+    "fitted_transition",
     "log_weights",
     "predict_transition",
     "reward_alpha",

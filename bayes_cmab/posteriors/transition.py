@@ -82,3 +82,22 @@ def predict_transition(
     mean = jnp.einsum("jkm,jm->kj", whitened, posterior.whitened)
     variance = model.prior_variance(posterior.hyper)[None, :] - jnp.sum(whitened**2, axis=2).T
     return mean, variance
+
+
+def fitted_transition(
+    posterior: TransitionPosterior, intermediates: Float[Array, "N d"]
+) -> tuple[Float[Array, "N d"], Float[Array, "N d"]]:
+    r"""Return the posterior mean and variance of ``h`` at the transitions themselves; ``O(d N^2)``.
+
+    With ``A = K + S I``: ``K A^-1 r = r - S A^-1 r`` and ``diag(K - K A^-1 K) = S - S^2
+    diag(A^-1)``. What stands in the padding means nothing.
+
+    Parameters
+    ----------
+    intermediates : (N, d) those that the GPs were conditioned on.
+    """
+    noise = posterior.hyper.transition_noise[None, :]
+    inverse = posterior.factors.inverse
+    pulled = jnp.einsum("jnm,jn->mj", inverse, posterior.whitened)
+    precision = jnp.sum(inverse**2, axis=1).T
+    return intermediates - noise * pulled, jnp.maximum(noise - noise**2 * precision, 0.0)

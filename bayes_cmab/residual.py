@@ -1,0 +1,145 @@
+r"""Moments of ``g`` when the embedding corrects a transition GP: ``mu ~ GP(mu_0, k_x (x) T)``.
+
+The prior mean ``mu_0(x) = E phi(R)``, ``R ~ N(m(x), V(x) + S)``, comes from a GP on each dimension
+of r (its posterior mean ``m``, variance ``V``, noise variances ``S``); the embedding learns the
+residual ``phi(r_i) - mu_0(x_i)``. Given the transition GPs' predictions, the posterior mean of the
+embedding at ``x`` is a weighted sum of *atoms*: the points ``r_i`` with weights ``E_x``, the normal
+distributions ``N_i = N(m(x_i), V(x_i) + S)`` with weights ``-E_x``, and ``N_* = N(m(x), V(x) + S)``
+with weight one.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from bayes_cmab.baselines import variance_of_smoothed_mean
+from bayes_cmab.kernels import Measure, expected_power_gram
+from bayes_cmab.linalg import row_mask
+from bayes_cmab.models import EmbeddingModel, RewardModel
+from bayes_cmab.moments import Moments, assemble_moments
+from bayes_cmab.posteriors import (
+    EmbeddingPosterior,
+    RewardPosterior,
+    embedding_weights,
+    reward_alpha,
+    reward_offset,
+    second_moment,
+)
+
+
+class Atoms(NamedTuple):
+    """Normal distributions of r with independent dimensions; a variance of zero is a point.
+
+    Attributes
+    ----------
+    mean, variance : (n, d).
+    """
+
+    mean: Float[Array, "n d"]
+    variance: Float[Array, "n d"]
+
+
+def points(intermediates: Float[Array, "n d"]) -> Atoms:
+    """Return observed intermediates as atoms."""
+    return Atoms(intermediates, jnp.zeros_like(intermediates))
+
+
+def residual_gram(
+    intermediates: Float[Array, "N d"],
+    predicted: Atoms,
+    lengthscale: Float[Array, " d"],
+    mask: Bool[Array, " N"],
+) -> Float[Array, "N N"]:
+    """Return ``<phi(r_i) - mu_0(x_i), phi(r_j) - mu_0(x_j)>``, zero in the padding.
+
+    Parameters
+    ----------
+    intermediates : (N, d).
+    predicted : the atoms ``N_i``, with the noise in their variance.
+    lengthscale : (d,) of ``k_r``.
+    mask : (N,) rows in use.
+    """
+    measure = Measure(jnp.zeros_like(lengthscale), jnp.ones_like(lengthscale))  # p = 0: not used
+
+    def gram(x: Atoms, y: Atoms) -> Array:
+        return expected_power_gram(0, *x, *y, lengthscale, measure)
+
+    seen = points(intermediates)
+    cross = gram(seen, predicted)
+    residual = gram(seen, seen) - cross - cross.T + gram(predicted, predicted)
+    return jnp.where(mask[:, None] & mask[None, :], residual, 0.0)
+
+
+def residual_moments(
+    reward_model: RewardModel,
+    embedding_model: EmbeddingModel,
+    reward: RewardPosterior,
+    embedding: EmbeddingPosterior,
+    intermediates: Float[Array, "N d"],
+    at_transitions: Atoms,
+    at_actions: Atoms,
+    transition_noise: Float[Array, " d"],
+    context: Float[Array, " p"],
+    actions: Float[Array, "k q"],
+) -> Moments:
+    r"""Return the moments of ``g``; ``O(k N M + N^2 d)`` and more, no factorisation.
+
+    With the weights ``w`` of the atoms: ``mean = m_b + w' m_f(atoms)``, ``variance_reward = w'
+    kappa_f w + 2 w' Cov(f, b) + Var b``, ``variance_embedding = (F - G) second_moment`` and
+    ``variance_transition = Var_h[m_f(N(h, S))]`` for ``h ~ N(m(x), V(x))``.
+
+    Parameters
+    ----------
+    reward, embedding : posteriors; the embedding's is that of the residual.
+    intermediates : (N, d) of the transitions.
+    at_transitions, at_actions : mean and variance of ``h`` at the transitions and at the actions.
+    transition_noise : (d,) variances ``S``.
+    context : (p,). actions : (k, q).
+    """
+    hyper, noise = reward.hyper, transition_noise[None, :]
+    used = row_mask(embedding.size, intermediates.shape[0])
+    known = row_mask(reward.size, reward.points.shape[0])
+    e = embedding_weights(embedding_model, embedding, context, actions)
+    weights = jnp.where(used[None, :], e.weights, 0.0)
+    seen, data = points(intermediates), points(reward.points)
+    there = Atoms(at_transitions.mean, at_transitions.variance + noise)
+    here = Atoms(at_actions.mean, at_actions.variance + noise)
+
+    def gram(x: Atoms, y: Atoms) -> Array:
+        return hyper.reward_variance * expected_power_gram(
+            reward_model.power, *x, *y, hyper.lengthscale_r, hyper.measure, normalised=True
+        )
+
+    def own(mean: Array, variance: Array) -> Array:
+        one = Atoms(mean[None], variance[None])
+        return gram(one, one)[0, 0]
+
+    crossed = gram(seen, there)
+    residual = gram(seen, seen) - crossed - crossed.T + gram(there, there)
+    to_here = gram(seen, here) - gram(there, here)
+    prior = (
+        jnp.sum((weights @ residual) * weights, axis=1)
+        + 2.0 * jnp.sum(weights * to_here.T, axis=1)
+        + jax.vmap(own)(*here)
+        + hyper.mean_variance
+    )
+    to_data = weights @ (gram(seen, data) - gram(there, data)) + gram(here, data)
+    to_data = jnp.where(known[None, :], to_data + hyper.mean_variance, 0.0)
+    whitened = to_data @ reward.factor.inverse.T
+    moment = second_moment(reward_model, reward)
+
+    def moved(at: Atoms) -> Array:
+        return variance_of_smoothed_mean(reward_model, reward, *at, transition_noise)
+
+    largest = jnp.maximum(hyper.reward_variance, hyper.mean_variance)
+    return assemble_moments(
+        mean=reward_offset(reward_model, reward) + to_data @ reward_alpha(reward_model, reward),
+        reward=prior - jnp.sum(whitened**2, axis=1),
+        embedding=(e.prior - e.explained) * moment,
+        transition=lax.map(moved, at_actions),  # a matrix of pairs each: one at a time
+        moment=moment,
+        scale=jnp.maximum(largest, moment * jnp.max(e.prior)),
+    )
