@@ -21,8 +21,9 @@ The tables are in `analysis/results`, and `python analysis/run_sweeps.py` makes 
 
 """
 
-FIXED_NOTE = """Cumulative outcome, mean and standard error over 100 trials (proposition: 30, at β = 0.25;
-it has no result in A and E with m = 0, where its variance became negative beyond rounding).
+FIXED_NOTE = """Cumulative outcome, mean and standard error over 100 trials. The proposition
+has 30 trials at β = 0.25, and no result in A and E with m = 0, where its variance
+became negative beyond rounding.
 
 """
 MAP_NOTE = """Cumulative outcome, mean and standard error over 30 trials.
