@@ -79,6 +79,7 @@ def test_fits_that_fail_are_counted_and_the_trial_goes_on() -> None:
     assert np.all(record.rounds.action_index >= 0)
 
 
+@pytest.mark.slow
 def test_variational_inference_plays_too() -> None:
     sampler = SVI(draws=16, steps=10, passes=2, diagnostic_draws=32)
     record = play_with(sampler, trials=range(1))

@@ -53,6 +53,7 @@ def run(agent: Agent, rounds: int, seed: int = 0) -> list[int]:
     return chosen
 
 
+@pytest.mark.slow
 def test_agrees_with_the_simulation() -> None:
     offline, rounds, seed = 4, 10, 3
     spec = AgentSpec(MarginalPolicy(), SAMPLER, ConstantBeta(0.25), gate=LENIENT)
@@ -224,6 +225,7 @@ def infinite(outcomes) -> None:
     numpyro.factor("broken", -jnp.inf)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inference", [SAMPLER, SVI(draws=16, steps=10, passes=2)])
 def test_a_program_of_the_users_own(inference) -> None:
     agent = make(policy=EmbeddingPolicy(reward_program=own_program), inference=inference)

@@ -20,6 +20,7 @@ from bayes_cmab.diagnostics import ATTRIBUTE, gate_checks
 from bayes_cmab.inference.gate import overall
 
 mpl.use("agg")
+pytestmark = pytest.mark.slow
 ACTIONS = np.linspace(-2.0, 2.0, 7)
 REWARD_SITES = ["reward_lengthscale", "reward_noise_scale", "reward_scale"]
 SITES = [

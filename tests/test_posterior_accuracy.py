@@ -19,6 +19,8 @@ from bayes_cmab.policies import MarginalPolicy
 from bayes_cmab.posteriors import MarginalPosterior, effective_sample_size, log_weights
 from bayes_cmab.programs import Program, coordinates, potential
 
+pytestmark = pytest.mark.slow
+
 LENIENT = Gate(rhat=np.inf, ess=0.0, divergent=1.0, bfmi=0.0, pareto_k=np.inf, elbo_drift=np.inf)
 POLICY = MarginalPolicy()
 CONTEXT, ACTIONS = jnp.array([0.3]), jnp.linspace(-1.5, 1.5, 7)[:, None]
@@ -119,7 +121,6 @@ def test_the_embeddings_draws_have_the_moments_of_a_dense_grid_integral() -> Non
     np.testing.assert_array_less(np.abs(got.std(axis=1) - deviation), error)
 
 
-@pytest.mark.slow
 def test_the_ranks_of_simulation_based_calibration_are_uniform() -> None:
     """Talts et al. 2018: 320 data sets of 12 outcomes from the prior; ranks among 31 draws.
 

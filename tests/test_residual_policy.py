@@ -72,6 +72,7 @@ def test_rows_one_by_one_give_the_same_as_all_at_once() -> None:
         np.testing.assert_allclose(getattr(got, field), getattr(expected, field), rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_the_transitions_hyperparameters_know_nothing_of_the_embedding() -> None:
     data, settings = make_data(10), MAP(max_steps=30)
     fit = jax.jit(partial(maximise, POLICY), static_argnums=2)
@@ -88,6 +89,7 @@ def test_the_transitions_hyperparameters_know_nothing_of_the_embedding() -> None
     assert np.trace(features.gram) < 0.5 * np.trace(plain.gram)  # little is left unexplained
 
 
+@pytest.mark.slow
 def test_it_learns_where_the_paper_form_does_not() -> None:
     """Setting A, 3 paired trials of 30 rounds: a smoke test of the whole, not a claim."""
     options = {"rounds": 30, "offline": 10, "seed": 0, "trials": range(3)}

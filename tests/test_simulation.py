@@ -7,8 +7,8 @@ import pytest
 
 from bayes_cmab import simulation, worlds
 from bayes_cmab.environments import SETTINGS, Purpose, stream, trial_key
-from bayes_cmab.models import EmbeddingModel, EmbeddingPriors, LogNormal, RewardModel
-from bayes_cmab.policies import EmbeddingPolicy
+from bayes_cmab.models import DirectRewardModel, EmbeddingModel, EmbeddingPriors, LogNormal
+from bayes_cmab.policies import DirectPolicy
 from bayes_cmab.registry import make_agent
 from bayes_cmab.rounds import LEVELS, AgentSpec, Record, segment_ends
 from bayes_cmab.simulation import play
@@ -46,6 +46,7 @@ def test_agents_see_the_same_contexts_and_noise(fixed: Record) -> None:
     np.testing.assert_allclose(oracle.rounds.outcome[same], fixed.rounds.outcome[same])
 
 
+@pytest.mark.slow
 def test_where_segments_end_does_not_change_a_trial(fixed: Record) -> None:
     other = play_named("cbmp-fixed", checkpoints=(5, 20))
     np.testing.assert_array_equal(other.rounds.action_index, fixed.rounds.action_index)
@@ -66,6 +67,7 @@ def test_type_two_agents_refit_and_learn_more_than_chance() -> None:
     assert learned.rounds.mean_reward.sum() > random.rounds.mean_reward.sum()
 
 
+@pytest.mark.slow
 def test_every_agent_of_the_registry_plays_a_round_of_every_setting() -> None:
     for name in ("proposition-fixed", "icme-fixed", "gp-fixed", "gaussian-fixed", "plugin-fixed"):
         record = play(
@@ -88,8 +90,8 @@ def test_segments_end_at_checkpoints_and_refits() -> None:
 
 def test_scores_that_are_not_finite_raise_with_trial_and_round() -> None:
     hopeless = EmbeddingPriors(noise_scale=LogNormal(float("nan"), 1.0))
-    agent = make_agent("cbmp-fixed", ENVIRONMENT)
-    policy = EmbeddingPolicy(reward=RewardModel(), embedding=EmbeddingModel(priors=hopeless))
+    agent = make_agent("gp-fixed", ENVIRONMENT)
+    policy = DirectPolicy(DirectRewardModel(EmbeddingModel(priors=hopeless)))
     broken = AgentSpec(policy, agent.inference, agent.beta)
     with pytest.raises(FloatingPointError, match="not finite in trial 4, round"):
         play(broken, ENVIRONMENT, **(OPTIONS | {"trials": range(4, 6)}))
@@ -115,6 +117,7 @@ def test_what_an_action_brings_in_advance_is_what_the_environment_answers() -> N
         np.testing.assert_allclose(world.best_mean_rewards[0, t], step.best_mean_reward)
 
 
+@pytest.mark.slow
 def test_settings_of_the_same_dimensions_share_a_compiled_segment() -> None:
     before = simulation._segment._cache_size()
     for name in ("A", "E", "F"):

@@ -29,7 +29,7 @@ class Fit(NamedTuple):
 
 
 class Sampler(Protocol):
-    """Something that draws hyperparameters; hashable, so that it is a static argument.
+    """Something that draws hyperparameters; a frozen dataclass, so that it is a static argument.
 
     Attributes
     ----------

@@ -6,6 +6,7 @@ A program that has no such draws yet is left with the failed ones, which is repo
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from jaxtyping import Array, Bool, PRNGKeyArray
 from bayes_cmab.data import Data
 from bayes_cmab.inference.fit import Fit, Sampler
 from bayes_cmab.inference.gate import Check, Gate, overall
+from bayes_cmab.inference.refit import Never
 from bayes_cmab.policies.marginal import PROGRAMS, HyperparameterDraws, MarginalPolicy
 from bayes_cmab.posteriors import MarginalPosterior, WeightedDraws
 from bayes_cmab.programs import Program
@@ -74,6 +76,7 @@ def infer(
     names : programs to fit.
     """
     names = PROGRAMS if previous is None else names
+    sampler = without_refits(sampler)
     arguments = _arguments(policy, data)
     fits = {} if previous is None else dict(previous.fits)
     following = {} if previous is None else dict(previous.following)
@@ -102,6 +105,12 @@ def infer(
         )
     draws, state = settle(policy, chosen, data, fresh)
     return Inferred(draws, fits, following, passed), state, attempts
+
+
+def without_refits(sampler: Sampler) -> Sampler:
+    """Return a sampler that compiles to the same programs whatever its refit policy is."""
+    plain: Sampler = replace(sampler, refit=Never())  # type: ignore[type-var]
+    return plain
 
 
 def _weighted(fit: Fit) -> WeightedDraws:
