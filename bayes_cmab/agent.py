@@ -186,6 +186,9 @@ class Agent:
     def posterior(self, context: Numbers | None = None) -> "xr.DataTree":
         """Return the posterior of the hyperparameters for ArviZ, as the next ask would see it.
 
+        The draws are those of the last fit, before they were reweighted by the rows that have come
+        since (`history` has the weights); everything else is computed with all rows at hand.
+
         Parameters
         ----------
         context : (p,) of the predictions; by default the last one asked about.

@@ -25,7 +25,7 @@ from bayes_cmab.models.priors import Sites
 from bayes_cmab.policies import MarginalPolicy
 from bayes_cmab.policies.marginal import PROGRAMS
 from bayes_cmab.predictive import leave_one_out, prior_predictive, replicate
-from bayes_cmab.programs import Program, log_prior, prior_draws, sample_sites
+from bayes_cmab.programs import prior_draws, prior_log_density, sample_sites
 from bayes_cmab.steps import AgentState
 from bayes_cmab.validate import FloatArray
 
@@ -74,8 +74,7 @@ def posterior_tree(
     data, units = state.data, state.scales
     traces: Sites = {name: v for p in PROGRAMS for name, v in inferred.fits[p].trace.items()}
     keys = jax.random.split(key, 3)
-    arguments = policy.arguments(data, {})
-    programs = [Program(model, arguments[name]) for name, model in policy.models().items()]
+    log_prior = _log_prior(policy, data, traces)
     prior = _jitted_prior(policy, keys[0], data)
     model = policy.base.reward
     size = int(data.outcomes.size)
@@ -87,7 +86,7 @@ def posterior_tree(
         "posterior": traces,
         "prior": jax.tree.map(lambda leaf: leaf[None], prior),
         "sample_stats": sample_stats(inferred),
-        "log_prior": _log_prior(policy, data, traces),
+        "log_prior": {name: value for own in log_prior.values() for name, value in own.items()},
         "observed_data": {"outcome": outcomes(data.outcomes.outcomes)},
         "constant_data": {
             "intermediate": np.asarray(units.intermediate.restore(data.outcomes.intermediates))[
@@ -136,7 +135,7 @@ def posterior_tree(
         tree["predictions"] = xr.DataTree(
             xr.Dataset(figures, coords={"action": np.arange(len(offered))})
         )
-    names = {p: sample_sites(program) for p, program in zip(PROGRAMS, programs, strict=True)}
+    names = {program: sorted(own) for program, own in log_prior.items()}
     tree.attrs[ATTRIBUTE] = json.dumps(information | {"programs": names}, sort_keys=True)
     return tree
 
@@ -223,12 +222,12 @@ def _jitted_prior(policy: MarginalPolicy, key: PRNGKeyArray, data: Any) -> Sites
 
 
 @partial(jax.jit, static_argnums=0)
-def _log_prior(policy: MarginalPolicy, data: Any, traces: Sites) -> Sites:
-    densities: Sites = {}
-    for program in policy.programs(data, {}).values():
-        names = sample_sites(program)
-        own = {name: traces[name] for name in names}
-        densities |= jax.vmap(jax.vmap(partial(log_prior, program)))(own)
+def _log_prior(policy: MarginalPolicy, data: Any, traces: Sites) -> dict[str, Sites]:
+    """Return the log prior density of the sample sites, program by program."""
+    densities = {}
+    for name, program in policy.programs(data, {}).items():
+        own = {site: traces[site] for site in sample_sites(program)}
+        densities[name] = jax.vmap(jax.vmap(partial(prior_log_density, program)))(own)
     return densities
 
 

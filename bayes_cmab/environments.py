@@ -59,7 +59,7 @@ def trial_key(seed: int, trial: int | Array) -> PRNGKeyArray:
     return jax.random.fold_in(jax.random.key(seed), trial)
 
 
-def stream(key: PRNGKeyArray, round: int | Array, purpose: Purpose) -> PRNGKeyArray:  # noqa: A002
+def stream(key: PRNGKeyArray, round: int | Array, purpose: Purpose) -> PRNGKeyArray:  # noqa: A002 (the field's word)
     """Return the key of one purpose in one round, fold_in(fold_in(key, round), purpose).
 
     `key` is the trial's (`trial_key`), and nothing else enters: agents that share a trial share

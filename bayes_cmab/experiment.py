@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
+from functools import partial
 from itertools import groupby
 from multiprocessing import get_context, parent_process
 from pathlib import Path
@@ -23,7 +24,14 @@ import xarray as xr
 from bayes_cmab.environments import get_environment
 from bayes_cmab.registry import make_agent
 from bayes_cmab.simulation import play
-from bayes_cmab.storage import CHECKPOINTS, label, load_chunk, write_atomically, write_json
+from bayes_cmab.storage import (
+    CHECKPOINTS,
+    label,
+    load_chunk,
+    write_atomically,
+    write_json,
+    write_netcdf,
+)
 from bayes_cmab.sweep import Chunk, Sweep
 from bayes_cmab.validate import require_x64
 
@@ -56,12 +64,9 @@ def _store(task: list[Chunk], folder: Path) -> int:
         start = time.process_time()
         data = run_chunk(chunk)
         path = chunk.path(folder)
-        write_atomically(path, lambda p, d=data: d.to_netcdf(p, engine="h5netcdf"))  # type: ignore[misc]
+        write_atomically(path, partial(write_netcdf, data=data))
         spent = {"cpu_seconds": time.process_time() - start, "trials": len(chunk.trials)}
-        write_atomically(
-            path.with_suffix(".time.json"),
-            lambda p, s=spent: write_json(p, s),  # type: ignore[misc]
-        )
+        write_atomically(path.with_suffix(".time.json"), partial(write_json, content=spent))
     return len(task)
 
 

@@ -195,6 +195,7 @@ def sample_joint(
     return sample_normal(key, mean, covariance)
 
 
+# Any named tuple of arrays: its element types differ, so there is no type argument to give.
 def _pick[Tree: tuple](tree: Tree, axes: Tree, index: Array) -> Tree:  # type: ignore[type-arg]
     """Return one draw of a posterior whose other fields are shared."""
     fields = [

@@ -116,7 +116,7 @@ def checked_medians(program: Program, name: str, expected: Sites) -> Sites:
     return medians
 
 
-def log_prior(program: Program, sites: Sites) -> Sites:
+def prior_log_density(program: Program, sites: Sites) -> Sites:
     """Return the log prior density of each sample site, in its own coordinates and shape."""
     substituted = handlers.substitute(handlers.seed(program.model, jax.random.key(0)), data=sites)
     trace = handlers.trace(substituted).get_trace(*program.arguments)

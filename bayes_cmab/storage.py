@@ -89,6 +89,11 @@ def load_chunk(path: Path, chunk: Chunk) -> xr.Dataset:
     return data
 
 
+def write_netcdf(path: Path, data: xr.Dataset) -> None:
+    """Write a dataset as netCDF."""
+    data.to_netcdf(path, engine="h5netcdf")
+
+
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write one JSON document."""
     path.write_text(json.dumps(content), encoding="utf-8")

@@ -36,6 +36,9 @@ class AnovaHyperparameters(NamedTuple):
 class AnovaEmbeddingModel(EmbeddingModel):
     """An `EmbeddingModel` with ``k_x = w_0 + w_s k_s + w_a k_a + w_sa k_s k_a``, weights inferred.
 
+    Its methods take `AnovaHyperparameters` where the base takes its own: each model is only ever
+    given the hyperparameters that it made, which the types cannot say.
+
     Its sites are ``embedding_lengthscale_s`` (p,), ``embedding_lengthscale_a`` (q,),
     ``embedding_scale_constant``, ``embedding_scale_s``, ``embedding_scale_a``,
     ``embedding_scale_sa`` (square roots of the weights) and ``embedding_noise_scale``. Without

@@ -78,7 +78,7 @@ class AnovaPriors:
 
     Attributes
     ----------
-    weight : of each component of the kernel; a much tighter one starves the residual.
+    weight : of each component of the kernel.
     lengthscale : per column of s and a.
     noise_scale : square root of ``lambda``, whose median is 0.2 with log standard deviation 1.
     noise_floor : smallest square root of ``lambda``, added in squares.

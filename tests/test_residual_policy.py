@@ -15,7 +15,7 @@ from bayes_cmab.inference import MAP, maximise, maximise_program
 from bayes_cmab.models import AnovaEmbeddingModel, TransitionModel
 from bayes_cmab.models.embedding import reference_features
 from bayes_cmab.policies import ResidualPolicy
-from bayes_cmab.programs import Program, log_prior, potential, sample_sites
+from bayes_cmab.programs import Program, potential, prior_log_density, sample_sites
 from bayes_cmab.registry import make_agent
 from bayes_cmab.scaling import Scales
 from bayes_cmab.simulation import play
@@ -143,7 +143,7 @@ def test_the_programs_density_is_the_likelihood_times_the_priors(p: int, q: int)
         for name, value in sites.items()
     )
     np.testing.assert_allclose(-density, float(likelihood) + prior, rtol=1e-9)
-    by_site = log_prior(program, sites)
+    by_site = prior_log_density(program, sites)
     jacobian = sum(float(jnp.sum(jnp.log(value))) for value in sites.values())
     total = sum(float(jnp.sum(value)) for value in by_site.values())
     np.testing.assert_allclose(total + jacobian, prior, rtol=1e-9)

@@ -196,7 +196,7 @@ def _split[T](values: list[str], kind: Callable[[str], T], option: str) -> tuple
     try:
         return tuple(kind(item) for item in items if item)
     except ValueError:
-        wanted = {int: "integers", float: "numbers"}[kind]  # type: ignore[index]
+        wanted = "integers" if kind is int else "numbers"
         raise typer.BadParameter(
             f"expected {wanted} separated by commas, got {','.join(values)!r}",
             param_hint=f"'{option}'",

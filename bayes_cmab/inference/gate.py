@@ -43,9 +43,9 @@ class Check(NamedTuple):
 class Gate:
     """Limits of the statistics of a fit.
 
-    The defaults are for decisions: with four chains of 32 steps, independent draws fail fewer than
-    one fit in a thousand, and 20 effective draws put the Monte Carlo error of a posterior mean at a
-    fifth of its standard deviation. For reporting a posterior take more steps and
+    The defaults are for decisions: of 300 fits with four chains of 32 independent draws at most
+    one fails (a test), and 20 effective draws put the Monte Carlo error of a posterior mean at
+    0.22 standard deviations. For reporting a posterior take more steps and
     ``Gate(rhat=1.01, ess=400)``.
 
     Attributes

@@ -109,6 +109,7 @@ def infer(
 
 def without_refits(sampler: Sampler) -> Sampler:
     """Return a sampler that compiles to the same programs whatever its refit policy is."""
+    # A protocol cannot say that its classes are dataclasses.
     plain: Sampler = replace(sampler, refit=Never())  # type: ignore[type-var]
     return plain
 

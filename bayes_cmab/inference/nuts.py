@@ -18,7 +18,7 @@ from numpyro.infer.hmc import hmc
 
 from bayes_cmab.inference.fit import Fit
 from bayes_cmab.inference.refit import EffectiveSampleSize, RefitPolicy
-from bayes_cmab.programs import Program, coordinates
+from bayes_cmab.programs import Program, coordinates, potential
 
 MASS_PRIOR_DRAWS = 5.0
 """Weight of the diagonal ``MASS_PRIOR_VARIANCE`` in a mass matrix taken from draws."""
@@ -113,7 +113,7 @@ class NUTS:
             chain_key, position, step_size = inputs
             initialise, kernel = hmc(
                 potential_fn_gen=lambda *arguments: (
-                    lambda z: coordinates(Program(program.model, arguments)).potential(z)
+                    lambda z: potential(Program(program.model, arguments), space.restore(z))
                 ),
                 algo="NUTS",
             )

@@ -34,6 +34,7 @@ from bayes_cmab.posteriors.reward import (
     reward_offset,
 )
 
+# Axes in the place of the arrays, as jax.vmap wants them: hence the silenced types.
 REWARD_AXES = RewardPosterior(0, None, 0, 0, 0, 0, None, None)  # type: ignore[arg-type]
 TARGET_AXES = Targets(None, 0, 0, 0, None)  # type: ignore[arg-type]
 EMBEDDING_AXES = EmbeddingPosterior(0, None, None, 0, None)  # type: ignore[arg-type]
