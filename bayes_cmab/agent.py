@@ -16,7 +16,7 @@ from bayes_cmab.history import Ask, ConvergenceWarning, Refit
 from bayes_cmab.inference import MAP, Fixed, Sampler
 from bayes_cmab.inference.gate import Gate
 from bayes_cmab.models.priors import Sites
-from bayes_cmab.policies import EmbeddingPolicy, MarginalPolicy, Policy
+from bayes_cmab.policies import DrawsPolicy, EmbeddingPolicy, Policy
 from bayes_cmab.scaling import Scales
 from bayes_cmab.steps import AgentState, Core
 from bayes_cmab.tickets import Ledger
@@ -130,7 +130,8 @@ class Agent:
         inferred = self._state.inferred
         if inferred is None:
             return dict(self._state.sites)
-        return inferred.draws.reward.sites | inferred.draws.embedding.sites
+        programs = inferred.draws.programs.values()
+        return {name: site for draws in programs for name, site in draws.sites.items()}
 
     @property
     def scales(self) -> Scales:
@@ -213,7 +214,7 @@ class Agent:
         from bayes_cmab.diagnostics import posterior_tree, versions  # ArviZ is slow to import
 
         policy = self._core.policy
-        if not isinstance(policy, MarginalPolicy):
+        if not isinstance(policy, DrawsPolicy):
             raise ValueError(
                 f"posterior: expected an agent with NUTS or SVI, got {self._core.inference!r}"
             )

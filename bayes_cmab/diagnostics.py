@@ -16,16 +16,15 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, PRNGKeyArray
 
-from bayes_cmab.data import Outcomes
+from bayes_cmab.data import Data, Outcomes
 from bayes_cmab.inference.fit import Fit
 from bayes_cmab.inference.gate import Check, Gate
 from bayes_cmab.inference.marginal import Inferred
 from bayes_cmab.models import RewardModel
 from bayes_cmab.models.priors import Sites
-from bayes_cmab.policies import MarginalPolicy
-from bayes_cmab.policies.marginal import PROGRAMS
+from bayes_cmab.policies import DrawsPolicy
 from bayes_cmab.predictive import leave_one_out, prior_predictive, replicate
-from bayes_cmab.programs import prior_draws, prior_log_density, sample_sites
+from bayes_cmab.programs import Program, prior_draws, prior_log_density, sample_sites
 from bayes_cmab.steps import AgentState
 from bayes_cmab.validate import FloatArray
 
@@ -38,6 +37,13 @@ DIMS = {
     "reward_lengthscale": ["r_dim"],
     "embedding_lengthscale_s": ["s_dim"],
     "embedding_lengthscale_a": ["a_dim"],
+    "transition_lengthscale_s": ["r_dim", "s_dim"],
+    "transition_lengthscale_a": ["r_dim", "a_dim"],
+    "transition_scale_s": ["r_dim"],
+    "transition_scale_a": ["r_dim"],
+    "transition_scale_sa": ["r_dim"],
+    "transition_noise_scale": ["r_dim"],
+    "transition_noise": ["r_dim"],
     "outcome": ["obs_id"],
     "intermediate": ["obs_id", "r_dim"],
     "transition_context": ["transition_id", "s_dim"],
@@ -49,7 +55,7 @@ DIMS = {
 
 
 def posterior_tree(
-    policy: MarginalPolicy,
+    policy: DrawsPolicy[Any],
     state: AgentState,
     offered: FloatArray,
     columns: tuple[str, ...],
@@ -72,11 +78,12 @@ def posterior_tree(
     inferred = state.inferred
     assert inferred is not None
     data, units = state.data, state.scales
-    traces: Sites = {name: v for p in PROGRAMS for name, v in inferred.fits[p].trace.items()}
+    programs = policy.names
+    traces: Sites = {name: v for p in programs for name, v in inferred.fits[p].trace.items()}
     keys = jax.random.split(key, 3)
     log_prior = _log_prior(policy, data, traces)
     prior = _jitted_prior(policy, keys[0], data)
-    model = policy.base.reward
+    model = policy.reward
     size = int(data.outcomes.size)
 
     def outcomes(values: Array) -> FloatArray:
@@ -125,7 +132,7 @@ def posterior_tree(
     )
     elbos = {
         f"{p}_elbo": ("step", np.asarray(inferred.fits[p].stats["elbo"]))
-        for p in PROGRAMS
+        for p in programs
         if "elbo" in inferred.fits[p].stats
     }
     if elbos:
@@ -147,12 +154,12 @@ def versions() -> dict[str, str]:
 
 
 def sample_stats(inferred: Inferred) -> dict[str, FloatArray]:
-    """Return the sampler's statistics: of both programs by name, and of both together.
+    """Return the sampler's statistics: of each program by name, and of all together.
 
-    The chains of the two programs are independent: together their energies and log densities add
-    up, and a step diverges if either does.
+    The chains of the programs are independent: together their energies and log densities add up,
+    and a step diverges if any does.
     """
-    each = {p: jax.device_get(inferred.fits[p].stats) for p in PROGRAMS}
+    each = {p: jax.device_get(fit.stats) for p, fit in inferred.fits.items()}
     stats = {
         f"{program}_{name}": np.asarray(value)
         for program, own in each.items()
@@ -170,7 +177,7 @@ def sample_stats(inferred: Inferred) -> dict[str, FloatArray]:
     }
     for name, combine in together.items():
         if all(name in own for own in each.values()):
-            stats[name] = combine([each[p][name] for p in PROGRAMS])
+            stats[name] = combine([own[name] for own in each.values()])
     return stats
 
 
@@ -213,19 +220,26 @@ def _transitions(state: AgentState) -> dict[str, FloatArray]:
     }
 
 
+def _programs(policy: DrawsPolicy[Any], data: Data) -> dict[str, Program]:
+    """Return the programs with arguments that matter to their likelihoods only."""
+    t = data.transitions
+    widths = (rows.shape[1] for rows in (t.contexts, t.actions, t.intermediates))
+    return policy.programs(data, policy.default_sites(*widths))
+
+
 @partial(jax.jit, static_argnums=0)
-def _jitted_prior(policy: MarginalPolicy, key: PRNGKeyArray, data: Any) -> Sites:
+def _jitted_prior(policy: DrawsPolicy[Any], key: PRNGKeyArray, data: Data) -> Sites:
     sites: Sites = {}
-    for index, program in enumerate(policy.programs(data, {}).values()):
+    for index, program in enumerate(_programs(policy, data).values()):
         sites |= prior_draws(program, jax.random.fold_in(key, index), PRIOR_DRAWS)
     return sites
 
 
 @partial(jax.jit, static_argnums=0)
-def _log_prior(policy: MarginalPolicy, data: Any, traces: Sites) -> dict[str, Sites]:
+def _log_prior(policy: DrawsPolicy[Any], data: Data, traces: Sites) -> dict[str, Sites]:
     """Return the log prior density of the sample sites, program by program."""
     densities = {}
-    for name, program in policy.programs(data, {}).items():
+    for name, program in _programs(policy, data).items():
         own = {site: traces[site] for site in sample_sites(program)}
         densities[name] = jax.vmap(jax.vmap(partial(prior_log_density, program)))(own)
     return densities

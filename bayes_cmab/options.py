@@ -13,7 +13,7 @@ from bayes_cmab.decision import FIGURES
 from bayes_cmab.inference import MAP, NUTS, SVI, Fixed, Sampler
 from bayes_cmab.inference.gate import Gate
 from bayes_cmab.models.priors import Sites
-from bayes_cmab.policies import EmbeddingPolicy, KnownRewardPolicy, MarginalPolicy, Policy
+from bayes_cmab.policies import EmbeddingPolicy, KnownRewardPolicy, Policy, averaged
 from bayes_cmab.scaling import Scales, Units
 from bayes_cmab.validate import FloatArray, Numbers, as_positive, as_rows, as_vector
 
@@ -89,11 +89,7 @@ def inferred_policy(policy: Policy[Any], inference: Fixed | MAP | Sampler) -> Po
         return policy
     if not isinstance(inference, NUTS | SVI):
         raise ValueError(f"inference: expected Fixed, MAP, NUTS or SVI, got {inference!r}")
-    if not isinstance(policy, EmbeddingPolicy):
-        raise ValueError(
-            f"policy: expected an EmbeddingPolicy to average over draws, got {policy!r}"
-        )
-    return MarginalPolicy(policy)
+    return averaged(policy)
 
 
 def check_acquisition(acquisition: Acquisition, policy: Policy[Any]) -> None:

@@ -8,17 +8,18 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from bayes_cmab.acquisition import BetaSchedule, ConstantBeta
-from bayes_cmab.environments import Environment
+from bayes_cmab.environments import SETTINGS, Environment
 from bayes_cmab.inference import MAP, NUTS, SVI, Fixed
 from bayes_cmab.models import EmbeddingModel, RewardModel
 from bayes_cmab.policies import (
     DirectPolicy,
+    DrawsPolicy,
     EmbeddingPolicy,
     FunctionPolicy,
-    MarginalPolicy,
     Policy,
     ResidualPolicy,
     TransitionPolicy,
+    averaged,
 )
 from bayes_cmab.rounds import AgentSpec
 from bayes_cmab.validate import one_of
@@ -111,7 +112,7 @@ POLICIES: dict[str, Entry] = {
 
 INFERENCES = ("fixed", "map", "svi", "nuts")
 
-AVERAGED = ("cbmp", "cme")
+AVERAGED = ("cbmp", "residual", "cme")
 """Policies that can be averaged over draws of their hyperparameters."""
 
 
@@ -135,6 +136,16 @@ def split_name(name: str) -> tuple[str, str]:
     one_of(name, "agent", agent_names())
     policy, _, inference = name.partition("-")
     return policy, inference or "fixed"
+
+
+def draws_programs(name: str) -> tuple[str, ...]:
+    """Return the programs of an agent that averages over draws; none if it does not."""
+    _, inference = split_name(name)
+    if inference not in ("svi", "nuts"):
+        return ()
+    spec = make_agent(name, SETTINGS["A"])
+    assert isinstance(spec.policy, DrawsPolicy)
+    return spec.policy.names
 
 
 def agent_title(name: str) -> str:
@@ -169,7 +180,6 @@ def make_agent(
     schedule = ConstantBeta(beta) if isinstance(beta, int | float) else beta
     if inference in ("svi", "nuts"):
         sampler = NUTS() if inference == "nuts" else SVI()
-        assert isinstance(policy, EmbeddingPolicy)  # as all of AVERAGED are
-        return AgentSpec(MarginalPolicy(policy), sampler, schedule)
+        return AgentSpec(averaged(policy), sampler, schedule)
     fitted = MAP(every=refit_every) if inference == "map" else Fixed()
     return AgentSpec(policy, fitted, schedule)

@@ -13,7 +13,6 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from bayes_cmab import posteriors
 from bayes_cmab.acquisition import Acquisition
 from bayes_cmab.data import Data
 from bayes_cmab.decision import Evaluation
@@ -22,8 +21,7 @@ from bayes_cmab.inference import MAP, Fixed, Sampler, maximise
 from bayes_cmab.inference.gate import Gate
 from bayes_cmab.inference.marginal import Inferred, infer, settle
 from bayes_cmab.models.priors import Sites
-from bayes_cmab.policies import MarginalPolicy, Policy
-from bayes_cmab.policies.marginal import PROGRAMS
+from bayes_cmab.policies import DrawsPolicy, Policy
 from bayes_cmab.scaling import Scales
 from bayes_cmab.tickets import Ledger
 from bayes_cmab.validate import FloatArray
@@ -80,7 +78,7 @@ def prepare(
     -------
     The state, and what was fitted.
     """
-    if isinstance(core.policy, MarginalPolicy) and not isinstance(core.inference, Fixed | MAP):
+    if isinstance(core.policy, DrawsPolicy) and not isinstance(core.inference, Fixed | MAP):
         return _prepare_draws(core.policy, core.inference, core, round_index, ledger, state, key)
     inference = core.inference
     refit = isinstance(inference, MAP) and round_index % inference.every == 0
@@ -100,7 +98,7 @@ def prepare(
 
 
 def _prepare_draws(
-    policy: MarginalPolicy,
+    policy: DrawsPolicy[Any],
     sampler: Sampler,
     core: Core,
     round_index: int,
@@ -108,18 +106,18 @@ def _prepare_draws(
     state: AgentState,
     key: PRNGKeyArray,
 ) -> tuple[AgentState, tuple[Refit, ...]]:
-    inferred, scales, data = state.inferred, state.scales, state.data
+    inferred, scales, data, programs = state.inferred, state.scales, state.data, policy.names
     reasons: dict[str, str] = {}
     if inferred is None:
-        reasons = dict.fromkeys(PROGRAMS, "first")
+        reasons = dict.fromkeys(programs, "first")
     else:
         if state.posterior is None:
-            _, posterior = settle(policy, inferred.draws, data, np.zeros(2, bool))
+            _, posterior = settle(policy, inferred.draws, data, np.zeros(len(programs), bool))
             state = state._replace(posterior=posterior)
         shares = np.asarray(effective_shares(policy, state.posterior))
         if sampler.refit.scheduled(round_index):
-            reasons = dict.fromkeys(PROGRAMS, "scheduled")
-        for name, share in zip(PROGRAMS, shares, strict=True):
+            reasons = dict.fromkeys(programs, "scheduled")
+        for name, share in zip(programs, shares, strict=True):
             if share < sampler.refit.least_share:
                 reasons[name] = (
                     f"effective sample size {share * sampler.draws:.1f} of {sampler.draws} draws"
@@ -130,8 +128,10 @@ def _prepare_draws(
         # Draws are in units: where these are measured, all programs are fitted together.
         scales = core.measure(ledger)
         data = ledger.data(scales)
-        reasons |= {name: "with the other" for name in PROGRAMS if name not in reasons}
-    names = tuple(name for name in PROGRAMS if name in reasons)
+        names = programs
+    else:
+        names = policy.joined(tuple(reasons))
+    reasons = dict.fromkeys(names, "with another") | reasons
     arguments = (policy, sampler, core.gate, data, key, inferred, names)
     inferred, posterior, attempts = infer(*arguments)
     refits = tuple(
@@ -155,22 +155,21 @@ def _weights(inferred: Inferred, name: str) -> FloatArray:
 
 def weights(policy: Policy[Any], state: AgentState) -> dict[str, FloatArray]:
     """Return the normalised weights of the draws, by program; empty without draws."""
-    if not isinstance(policy, MarginalPolicy):
+    if not isinstance(policy, DrawsPolicy):
         return {}
     logarithms = log_weights(policy, state.posterior)
-    pairs = zip(PROGRAMS, logarithms, strict=True)
-    return {name: np.exp(np.asarray(weight)) for name, weight in pairs}
+    return {name: np.exp(np.asarray(logarithms[name])) for name in policy.names}
 
 
 @partial(jax.jit, static_argnums=0)
-def log_weights(policy: MarginalPolicy, posterior: Any) -> tuple[Array, Array]:
-    """Return the normalised log weights of the draws of both programs."""
-    return posteriors.log_weights(policy.base.reward, posterior)
+def log_weights(policy: DrawsPolicy[Any], posterior: Any) -> dict[str, Array]:
+    """Return the normalised log weights of the draws of each program."""
+    return policy.log_weights(posterior)
 
 
 @partial(jax.jit, static_argnums=0)
-def effective_shares(policy: MarginalPolicy, posterior: Any) -> Float[Array, " 2"]:
-    """Return the effective sample size over the number of draws, for both programs."""
+def effective_shares(policy: DrawsPolicy[Any], posterior: Any) -> Float[Array, " programs"]:
+    """Return the effective sample size over the number of draws, by program."""
     return policy.effective_shares(posterior)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bayes_cmab.policies.marginal import PROGRAMS
+from bayes_cmab.registry import draws_programs
 from bayes_cmab.rounds import LEVELS, Record
 from bayes_cmab.sweep import SCHEMA, Cell, Chunk, Sweep
 
@@ -46,7 +46,7 @@ def label(record: Record, chunk: Chunk) -> xr.Dataset:
             "checkpoint": checkpoints,
             "level": list(LEVELS),
         }
-        | ({"program": list(PROGRAMS)} if averaged else {}),
+        | ({"program": list(draws_programs(chunk.cell.agent))} if averaged else {}),
         attrs={"identity": json.dumps(chunk.identity, sort_keys=True)},
     )
 
