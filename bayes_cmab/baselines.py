@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from bayes_cmab.kernels import expected_power_gram, power_coefficients
+from bayes_cmab.kernels import expected_power_gram, power_coefficients, smoothed_power_gram
 from bayes_cmab.linalg import row_mask
 from bayes_cmab.models import EmbeddingModel, RewardModel, TransitionModel
 from bayes_cmab.moments import Moments, assemble_moments
@@ -162,14 +162,17 @@ def atom_moments(
     hyper = reward.hyper
     seen = row_mask(reward.size, reward.points.shape[0])
 
-    def gram(m: Array, v: Array, n: Array, w: Array) -> Array:
-        return hyper.reward_variance * expected_power_gram(
-            model.power, m, v, n, w, hyper.lengthscale_r, hyper.measure, normalised=True
-        )
+    kernel = (hyper.lengthscale_r, hyper.measure)
 
-    cross = gram(mean, variance, reward.points, jnp.zeros_like(reward.points))
+    def with_itself(m: Array, v: Array) -> Array:
+        atom = (m[None], v[None])
+        own = expected_power_gram(model.power, *atom, *atom, *kernel, normalised=True)
+        return hyper.reward_variance * own[0, 0]
+
+    smoothed = (reward.points, mean, variance, *kernel)
+    cross = hyper.reward_variance * smoothed_power_gram(model.power, *smoothed, normalised=True).T
     cross = jnp.where(seen[None, :], cross + hyper.mean_variance, 0.0)
-    own = jax.vmap(lambda m, v: gram(m[None], v[None], m[None], v[None])[0, 0])(mean, variance)
+    own = jax.vmap(with_itself)(mean, variance)
     whitened = cross @ reward.factor.inverse.T
     response = reward_offset(model, reward) + cross @ reward_alpha(model, reward)
     return response, own + hyper.mean_variance - jnp.sum(whitened**2, axis=1)

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from bayes_cmab.kernels import expected_power_gram
+from bayes_cmab.kernels import smoothed_power_gram
 from bayes_cmab.linalg import row_mask
 from bayes_cmab.models import EmbeddingModel, RewardModel, TransitionModel
 from bayes_cmab.moments import Mixture, Moments
@@ -34,7 +34,7 @@ from bayes_cmab.posteriors import (
 )
 from bayes_cmab.posteriors.marginal import EMBEDDING_AXES, REWARD_AXES, pick
 from bayes_cmab.posteriors.marginal_residual import TRANSITION_AXES, representatives
-from bayes_cmab.residual import Atoms, points, residual_gram, residual_moments
+from bayes_cmab.residual import Atoms, residual_gram, residual_moments
 
 
 class Predicted(NamedTuple):
@@ -67,21 +67,19 @@ def mean_of_pair(
     predicted: Predicted,
 ) -> Float[Array, " k"]:
     """Return the mean of ``g`` under one draw of each program, ``m_b + w' m_f(atoms)``."""
-    hyper, data = reward.hyper, points(reward.points)
-    noise = predicted.noise[None, :]
-
-    def gram(x: Atoms) -> Array:
-        return hyper.reward_variance * expected_power_gram(
-            reward_model.power, *x, *data, hyper.lengthscale_r, hyper.measure, normalised=True
-        )
-
-    known = row_mask(reward.size, reward.points.shape[0])
+    hyper, data = reward.hyper, reward.points
+    known = row_mask(reward.size, data.shape[0])
     alpha = jnp.where(known, reward_alpha(reward_model, reward), 0.0)
-    there = Atoms(predicted.there.mean, predicted.there.variance + noise)
-    here = Atoms(predicted.here.mean, predicted.here.variance + noise)
-    residual = (gram(points(intermediates)) - gram(there)) @ alpha
+
+    def smoothed(h: Atoms) -> Array:
+        variance = h.variance + predicted.noise[None, :]
+        kernel = (h.mean, variance, hyper.lengthscale_r, hyper.measure)
+        gram = smoothed_power_gram(reward_model.power, data, *kernel, normalised=True)
+        return hyper.reward_variance * (alpha @ gram)
+
+    residual = reward_model.gram(hyper, intermediates, data) @ alpha - smoothed(predicted.there)
     constant = reward_offset(reward_model, reward) + hyper.mean_variance * jnp.sum(alpha)
-    return constant + weights @ residual + gram(here) @ alpha
+    return constant + weights @ residual + smoothed(predicted.here)
 
 
 class Averages(NamedTuple):
