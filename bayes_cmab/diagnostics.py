@@ -35,6 +35,8 @@ PRIOR_DRAWS = 500
 
 DIMS = {
     "reward_lengthscale": ["r_dim"],
+    "reward_main_lengthscale": ["r_dim"],
+    "reward_main_scale": ["r_dim"],
     "embedding_lengthscale_s": ["s_dim"],
     "embedding_lengthscale_a": ["a_dim"],
     "transition_lengthscale_s": ["r_dim", "s_dim"],
@@ -104,7 +106,7 @@ def posterior_tree(
         },
     }
     if size:
-        log_density = _over_draws(_log_density, model, data.outcomes, traces, keys[1])
+        log_density = pointwise_log_likelihood(model, data.outcomes, traces)
         shift = float(np.log(units.outcome.scale))
         groups |= {
             "log_likelihood": {"outcome": np.asarray(log_density)[..., :size] - shift},
@@ -243,6 +245,17 @@ def _log_prior(policy: DrawsPolicy[Any], data: Data, traces: Sites) -> dict[str,
         own = {site: traces[site] for site in sample_sites(program)}
         densities[name] = jax.vmap(jax.vmap(partial(prior_log_density, program)))(own)
     return densities
+
+
+def pointwise_log_likelihood(model: RewardModel, outcomes: Outcomes, traces: Sites) -> Array:
+    """Return the log density of each outcome given all others, (chains, draws, M).
+
+    Parameters
+    ----------
+    traces : of the reward model's sites, each (chains, draws, ...).
+    """
+    density: Array = _over_draws(_log_density, model, outcomes, traces, jax.random.key(0))
+    return density
 
 
 def _log_density(model: RewardModel, hyper: Any, outcomes: Outcomes, key: PRNGKeyArray) -> Array:

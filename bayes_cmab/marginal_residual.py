@@ -17,7 +17,6 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from bayes_cmab.kernels import smoothed_power_gram
 from bayes_cmab.linalg import row_mask
 from bayes_cmab.models import EmbeddingModel, RewardModel, TransitionModel
 from bayes_cmab.moments import Mixture, Moments
@@ -73,9 +72,7 @@ def mean_of_pair(
 
     def smoothed(h: Atoms) -> Array:
         variance = h.variance + predicted.noise[None, :]
-        kernel = (h.mean, variance, hyper.lengthscale_r, hyper.measure)
-        gram = smoothed_power_gram(reward_model.power, data, *kernel, normalised=True)
-        return hyper.reward_variance * (alpha @ gram)
+        return alpha @ reward_model.smoothed_gram(hyper, data, h.mean, variance)
 
     residual = reward_model.gram(hyper, intermediates, data) @ alpha - smoothed(predicted.there)
     constant = reward_offset(reward_model, reward) + hyper.mean_variance * jnp.sum(alpha)

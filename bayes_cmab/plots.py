@@ -33,6 +33,8 @@ COLOURS = {
     "cbmp": "#0072B2",
     "proposition": "#56B4E9",
     "residual": "#004D80",
+    "additive": "#882255",
+    "anova": "#117733",
     "cme": "#D55E00",
     "icme": "#E69F00",
     "gp": "#009E73",

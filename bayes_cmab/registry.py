@@ -10,7 +10,12 @@ from jaxtyping import Array
 from bayes_cmab.acquisition import BetaSchedule, ConstantBeta
 from bayes_cmab.environments import SETTINGS, Environment
 from bayes_cmab.inference import MAP, NUTS, SVI, Fixed
-from bayes_cmab.models import EmbeddingModel, RewardModel
+from bayes_cmab.models import (
+    AdditiveRewardModel,
+    AnovaEmbeddingModel,
+    EmbeddingModel,
+    RewardModel,
+)
 from bayes_cmab.policies import (
     DirectPolicy,
     DrawsPolicy,
@@ -76,6 +81,16 @@ POLICIES: dict[str, Entry] = {
         "CBMP-UCB (transition prior)",
         "the embedding corrects Gaussian processes for r; ANOVA kernels",
     ),
+    "additive": Entry(
+        lambda _: ResidualPolicy(reward=AdditiveRewardModel()),
+        "CBMP-UCB (transition prior, additive f)",
+        "the same, with main effects of the dimensions of r in f",
+    ),
+    "anova": Entry(
+        lambda _: EmbeddingPolicy(embedding=AnovaEmbeddingModel()),
+        "CBMP-UCB (ANOVA)",
+        "CBMP-UCB with an ANOVA kernel on (s, a)",
+    ),
     "cme": Entry(
         lambda _: EmbeddingPolicy("cme_ucb", CME_REWARD, CME_EMBEDDING),
         "CME-UCB",
@@ -112,7 +127,7 @@ POLICIES: dict[str, Entry] = {
 
 INFERENCES = ("fixed", "map", "svi", "nuts")
 
-AVERAGED = ("cbmp", "residual", "cme")
+AVERAGED = ("cbmp", "residual", "additive", "anova", "cme")
 """Policies that can be averaged over draws of their hyperparameters."""
 
 

@@ -99,15 +99,11 @@ def residual_moments(
     there = Atoms(at_transitions.mean, at_transitions.variance + noise)
     here = Atoms(at_actions.mean, at_actions.variance + noise)
 
-    kernel = (hyper.lengthscale_r, hyper.measure)
-
     def gram(x: Atoms, y: Atoms) -> Array:
-        own = expected_power_gram(reward_model.power, *x, *y, *kernel, normalised=True)
-        return hyper.reward_variance * own
+        return reward_model.expected_gram(hyper, *x, *y)
 
     def at_points(x: Array, y: Atoms) -> Array:
-        own = smoothed_power_gram(reward_model.power, x, *y, *kernel, normalised=True)
-        return hyper.reward_variance * own
+        return reward_model.smoothed_gram(hyper, x, *y)
 
     def own(mean: Array, variance: Array) -> Array:
         one = Atoms(mean[None], variance[None])

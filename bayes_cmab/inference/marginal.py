@@ -95,7 +95,7 @@ def infer(
         drawn = {earlier: np.asarray(fresh[earlier]) for earlier in before}
         arguments = _given(policy, name, data, before, drawn)
         own = (policy.models()[name], sampler, arguments, jax.random.fold_in(key, index))
-        fit, attempts[name] = _attempt(*own, gate, name, start, keep=passed.get(name, False))
+        fit, attempts[name] = attempt_fit(*own, gate, name, start, keep=passed.get(name, False))
         following[name] = fit.following
         if attempts[name].accepted:
             fits[name], passed[name] = fit, overall(attempts[name].checks) != "failed"
@@ -115,7 +115,7 @@ def without_refits(sampler: Sampler) -> Sampler:
     return plain
 
 
-def _attempt(
+def attempt_fit(
     model: Callable[..., None],
     sampler: Sampler,
     arguments: tuple[Any, ...],
