@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from bayes_cmab import posteriors
 from bayes_cmab.acquisition import Acquisition
@@ -70,7 +70,8 @@ def prepare(
     """Return the state that a round starts with: refitted, or conditioned afresh, where due.
 
     Units are measured anew where the hyperparameters are fitted, because these are in units;
-    under `Fixed` inference, wherever the posterior is conditioned afresh.
+    under `Fixed` inference, wherever the posterior is conditioned afresh. Rows are conditioned on
+    in the ledger's order, whatever the order in which they came.
 
     Parameters
     ----------
@@ -88,15 +89,24 @@ def prepare(
     if state.posterior is not None and not refit:
         return state, ()
     if core.measure is not None and (refit or isinstance(inference, Fixed)):
-        scales = core.measure(ledger)
-        state = state._replace(scales=scales, data=ledger.data(scales))
+        state = state._replace(scales=core.measure(ledger))
+    state = state._replace(data=ledger.data(state.scales))
     refits: tuple[Refit, ...] = ()
     if isinstance(inference, MAP) and refit:
         state = state._replace(sites=fit(core.policy, inference, state.data, state.sites))
         reason = f"every {inference.every} rounds"
         refits = tuple(Refit(round_index, name, reason) for name in core.policy.models())
-    posterior = condition(core.policy, state.sites, state.data, state.scales)
-    return state._replace(posterior=posterior), refits
+    return condition_afresh(core, state), refits
+
+
+def condition_afresh(core: Core, state: AgentState) -> AgentState:
+    """Return the state with the posterior of its data, under its hyperparameters or draws."""
+    policy, inferred = core.policy, state.inferred
+    if isinstance(policy, MarginalPolicy) and inferred is not None:
+        _, posterior = settle(policy, inferred.draws, state.data, np.zeros(2, bool))
+    else:
+        posterior = condition(policy, state.sites, state.data, state.scales)
+    return state._replace(posterior=posterior)
 
 
 def _prepare_draws(
@@ -108,14 +118,13 @@ def _prepare_draws(
     state: AgentState,
     key: PRNGKeyArray,
 ) -> tuple[AgentState, tuple[Refit, ...]]:
-    inferred, scales, data = state.inferred, state.scales, state.data
+    inferred, scales = state.inferred, state.scales
     reasons: dict[str, str] = {}
     if inferred is None:
         reasons = dict.fromkeys(PROGRAMS, "first")
     else:
         if state.posterior is None:
-            _, posterior = settle(policy, inferred.draws, data, np.zeros(2, bool))
-            state = state._replace(posterior=posterior)
+            state = condition_afresh(core, state)
         shares = np.asarray(effective_shares(policy, state.posterior))
         if sampler.refit.scheduled(round_index):
             reasons = dict.fromkeys(PROGRAMS, "scheduled")
@@ -129,9 +138,9 @@ def _prepare_draws(
     if core.measure is not None:
         # Draws are in units: where these are measured, all programs are fitted together.
         scales = core.measure(ledger)
-        data = ledger.data(scales)
         reasons |= {name: "with the other" for name in PROGRAMS if name not in reasons}
     names = tuple(name for name in PROGRAMS if name in reasons)
+    data = ledger.data(scales)
     arguments = (policy, sampler, core.gate, data, key, inferred, names)
     inferred, posterior, attempts = infer(*arguments)
     refits = tuple(
@@ -194,15 +203,16 @@ def evaluate(
     state: AgentState,
     context: Float[Array, " p"],
     actions: Float[Array, "k q"],
+    allowed: Bool[Array, " k"],
     beta: Float[Array, ""],
     key: PRNGKeyArray,
 ) -> Evaluation:
-    """Score the actions, ties broken at random by the key; ``O(k N^2)``."""
+    """Score the actions and choose an allowed one, ties broken by the key; ``O(k N^2)``."""
     s, a, _, y = state.scales
     known = (policy, state.posterior, s.standardise(context), a.standardise(actions))
     moments, score = acquisition(*known, beta, jax.random.fold_in(key, 1))
     uniform = jax.random.uniform(key, (actions.shape[0],))
-    return Evaluation.of(moments, score, uniform, y)
+    return Evaluation.of(moments, score, uniform, allowed, y)
 
 
 @partial(jax.jit, static_argnums=0)
