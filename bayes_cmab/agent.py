@@ -20,7 +20,6 @@ from bayes_cmab.policies import EmbeddingPolicy, Policy
 from bayes_cmab.scaling import Scales
 from bayes_cmab.session import Session
 from bayes_cmab.settings import Settings
-from bayes_cmab.steps import AgentState
 from bayes_cmab.validate import FloatArray, Numbers, as_rows, require_x64
 
 if TYPE_CHECKING:
@@ -156,7 +155,7 @@ class Agent(Memory):
         s, offer = self._question(context, actions)
         with self._lock:
             now = self._prepare(key)
-            evaluation = self._evaluate(now.state, s, offer, exploit=exploit, key=key)
+            evaluation = self._evaluate(now, s, offer, self._key(key), exploit=exploit)
             decision = evaluation.decision(now.round, offer)
             weights = steps.weights(self._core.policy, now.state)
             event = Ask.of(decision, exploit, weights, self._now())
@@ -189,7 +188,8 @@ class Agent(Memory):
         """
         s, offer = self._question(context, actions)
         with self._lock:
-            evaluation = self._evaluate(self._prepare(None).state, s, offer, exploit=exploit)
+            now, key = self._prepare(None), self._key(None)
+            evaluation = self._evaluate(now, s, offer, key, exploit=exploit)
         return evaluation.table(offer, self._settings.columns)
 
     def posterior(self, context: Numbers | None = None) -> "xr.DataTree":
@@ -219,7 +219,8 @@ class Agent(Memory):
             predictions: dict[str, FloatArray] = {}
             if context is not None:
                 s, offer = self._question(context, None)
-                predictions = self._evaluate(now.state, s, offer).figures(offer)
+                evaluation = self._evaluate(now, s, offer, self._key(None))
+                predictions = evaluation.figures(offer)
             return posterior_tree(self._settings, now, predictions, self._key(None))
 
     def _question(
@@ -228,6 +229,25 @@ class Agent(Memory):
         known = self._settings
         s = options.context_of(context, known.dim_context)
         return s, call_actions(actions, known.actions, known.names)
+
+    def _evaluate(
+        self,
+        now: Session,
+        context: FloatArray,
+        offer: Offer,
+        key: PRNGKeyArray,
+        *,
+        exploit: bool = False,
+    ) -> Evaluation:
+        # Without its bonus, the score of MatchedMomentsUCB is the mean.
+        acquisition: Acquisition = MatchedMomentsUCB()
+        beta = np.zeros(())
+        if not exploit:
+            acquisition, beta = self._core.acquisition, self._settings.exploration(now.round)
+        known = (self._core.policy, acquisition, now.state, context, offer.actions, offer.allowed)
+        evaluation: Evaluation = jax.device_get(steps.evaluate(*known, beta, key))
+        evaluation.check(now.round)
+        return evaluation
 
     def _key(self, key: PRNGKeyArray | None) -> PRNGKeyArray:
         seed = jax.random.key(self._settings.seed)
@@ -243,21 +263,3 @@ class Agent(Memory):
                 if refit.verdict == "failed":
                     warnings.warn(refit.message(), ConvergenceWarning, stacklevel=3)
         return self._prepared
-
-    def _evaluate(
-        self,
-        state: AgentState,
-        context: FloatArray,
-        offer: Offer,
-        *,
-        exploit: bool = False,
-        key: PRNGKeyArray | None = None,
-    ) -> Evaluation:
-        acquisition: Acquisition = MatchedMomentsUCB()
-        beta = np.zeros(())  # without its bonus, this score is the mean
-        if not exploit:
-            acquisition, beta = self._core.acquisition, self._settings.exploration(self.round)
-        known = (self._core.policy, acquisition, state, context, offer.actions, offer.allowed)
-        evaluation: Evaluation = jax.device_get(steps.evaluate(*known, beta, self._key(key)))
-        evaluation.check(self.round)
-        return evaluation

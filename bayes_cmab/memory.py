@@ -1,9 +1,11 @@
-"""What an agent is told, in the user's units, in any order and from any thread."""
+"""What an agent is told, in the user's units, in any order and from any thread; its file."""
 
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 from bayes_cmab import history, options, session
 from bayes_cmab.data import Data
@@ -12,7 +14,7 @@ from bayes_cmab.offers import by_name
 from bayes_cmab.scaling import Scales
 from bayes_cmab.session import Session
 from bayes_cmab.settings import Settings
-from bayes_cmab.validate import Numbers, as_column, as_rows, as_vector, same_length
+from bayes_cmab.validate import Numbers, as_column, as_rows, as_vector, require_x64, same_length
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,6 +146,53 @@ class Memory:
             ledger = self._session.ledger.add_transitions(s, a, r)
             added = ("add_transitions", size, self._now())
             self._commit(session.add(self._session, ledger, *added))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the agent to one file, at any moment of its life.
+
+        The file is replaced as a whole: after a crash it is the old one or the new one. It holds
+        no code: what you wrote yourself (a policy, a program, a schedule of ``beta``, a
+        ``reward_function``) is named in it, and handed to `load` again.
+
+        Parameters
+        ----------
+        path : of the file; its folder is made if need be.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        from bayes_cmab import persistence
+
+        with self._lock:
+            persistence.save(Path(path), self._settings, self._session)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], *, clock: Clock = utc_now, **given: Any) -> Self:
+        """Return the agent in a file: its next decisions are those of the agent that was saved.
+
+        Parameters
+        ----------
+        path : of the file.
+        clock : as in the constructor.
+        given : the options ``policy``, ``inference``, ``acquisition``, ``gate``, ``beta`` and
+            ``reward_function``, those and only those that were, or held, code of your own.
+
+        Raises
+        ------
+        ValueError
+            If the file is missing, truncated, foreign or of a newer version, or ``given`` lacks
+            something or has too much.
+        RuntimeError
+            If JAX is not set to float64.
+        """
+        from bayes_cmab import persistence
+
+        require_x64()
+        agent = cls.__new__(cls)
+        Memory.__init__(agent, *persistence.load(Path(path), given), clock)
+        return agent
 
     def _commit(self, new: Session) -> None:
         self._session, self._prepared = new, None

@@ -22,6 +22,9 @@ class Clock:
         self.time += timedelta(seconds=1)
         return self.time
 
+    def constant(self) -> datetime:
+        return self.time
+
 
 def make(**options) -> Agent:
     actions = options.pop("actions", ACTIONS)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from live_agents import ACTIONS, Clock, make, play
 
-from bayes_cmab import MAP, DirectPolicy
+from bayes_cmab import MAP, DirectPolicy, Thompson
 
 
 def sizes(agent):
@@ -166,3 +166,21 @@ def test_threads_take_turns():
     assert sizes(agent) == [rounds * workers] * 3
     assert agent.waiting == ()
     assert len(agent.history()) == 2 * rounds * workers
+
+
+# Several decisions that wait
+
+
+def test_decisions_that_wait_teach_nothing_and_thompson_draws_anew():
+    upper, thompson = make(), make(acquisition=Thompson(), seed=2)
+    for agent in (upper, thompson):
+        play(agent, 4, 0)
+    again = [upper.ask(0.2) for _ in range(5)]
+    assert len({(d.index, d.score) for d in again}) == 1
+    assert [d.ticket for d in again] == list(range(4, 9))
+    drawn = [thompson.ask(0.2, np.linspace(-2.0, 2.0, 9)) for _ in range(8)]
+    assert len({d.score for d in drawn}) == 8
+    assert len({d.index for d in drawn}) > 1
+    for decision in reversed(again):
+        upper.tell(decision.ticket, intermediate=0.1, outcome=0.2)
+    assert sizes(upper)[:2] == [9, 8]  # the outcome of ticket 3 never came
