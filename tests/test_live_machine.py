@@ -1,19 +1,22 @@
 """The live agent under random calls, and under random kills."""
 
+import re
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import hypothesis.strategies as st
+import jax
 import live_loop
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from live_agents import ACTIONS, Clock, make
+from live_agents import ACTIONS, Clock, make, play
 
 from bayes_cmab import Agent
 
@@ -98,6 +101,7 @@ class Machine(RuleBasedStateMachine):
         loaded = Agent.load(path, clock=Clock().constant)
         one, other = (agent.score(0.5) for agent in (self.agent, loaded))
         pd.testing.assert_frame_equal(one, other, check_exact=True)
+        assert len(loaded.history()) == self.calls
         self.agent = loaded
 
     @invariant()
@@ -110,10 +114,6 @@ class Machine(RuleBasedStateMachine):
         waiting = [not (t["abandoned"] or (t["intermediate"] and t["outcome"])) for t in told]
         assert self.agent.waiting == tuple(np.flatnonzero(waiting))
         assert self.agent.round == len(told)
-
-    @invariant()
-    def the_history_has_every_call(self):
-        assert len(self.agent.history()) == self.calls
 
 
 RELAXED = [HealthCheck.too_slow, HealthCheck.filter_too_much]
@@ -162,3 +162,17 @@ def test_a_loop_that_is_killed_at_random_moments_loses_nothing(tmp_path):
     pd.testing.assert_frame_equal(resumed.history(), steady.history(), check_exact=True)
     assert [int(rows.size) for rows in resumed.data] == [50, 47, 47]
     assert not resumed.history().duplicated(["event", "ticket", "outcome"]).any()
+
+
+@pytest.mark.slow
+def test_a_thousand_rounds_compile_each_function_once_a_capacity(caplog):
+    agent, capacities = make(), set()
+    with jax.log_compiles(), caplog.at_level("WARNING", "jax"):
+        for part in range(100):
+            play(agent, 10, part)
+            capacities.add(tuple(len(rows[-2]) for rows in agent.data))
+    compiled = Counter(re.findall(r"Compiling jit\((\w+)\)", caplog.text))
+    assert agent.round == 1000
+    assert len(capacities) <= 3 * 6  # 32 to 1024 for each of three data sets
+    for name in ("condition", "evaluate", "add_transition", "add_outcome", "add_reward"):
+        assert compiled[name] <= len(capacities), name
