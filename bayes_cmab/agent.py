@@ -5,12 +5,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import jax
-import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from bayes_cmab import options, session, steps
 from bayes_cmab.acquisition import Acquisition, BetaSchedule, MatchedMomentsUCB
-from bayes_cmab.decision import Decision, Evaluation
+from bayes_cmab.decision import Decision
 from bayes_cmab.history import Ask, ConvergenceWarning
 from bayes_cmab.inference import MAP, Fixed, Sampler
 from bayes_cmab.inference.gate import Gate
@@ -155,7 +154,8 @@ class Agent(Memory):
         s, offer = self._question(context, actions)
         with self._lock:
             now = self._prepare(key)
-            evaluation = self._evaluate(now, s, offer, self._key(key), exploit=exploit)
+            question = (s, offer, self._key(key))
+            evaluation = session.evaluate(self._core, self._settings, now, *question, exploit)
             decision = evaluation.decision(now.round, offer)
             weights = steps.weights(self._core.policy, now.state)
             event = Ask.of(decision, exploit, weights, self._now())
@@ -188,8 +188,8 @@ class Agent(Memory):
         """
         s, offer = self._question(context, actions)
         with self._lock:
-            now, key = self._prepare(None), self._key(None)
-            evaluation = self._evaluate(now, s, offer, key, exploit=exploit)
+            now, question = self._prepare(None), (s, offer, self._key(None))
+            evaluation = session.evaluate(self._core, self._settings, now, *question, exploit)
         return evaluation.table(offer, self._settings.columns)
 
     def posterior(self, context: Numbers | None = None) -> "xr.DataTree":
@@ -219,7 +219,8 @@ class Agent(Memory):
             predictions: dict[str, FloatArray] = {}
             if context is not None:
                 s, offer = self._question(context, None)
-                evaluation = self._evaluate(now, s, offer, self._key(None))
+                question = (s, offer, self._key(None))
+                evaluation = session.evaluate(self._core, self._settings, now, *question)
                 predictions = evaluation.figures(offer)
             return posterior_tree(self._settings, now, predictions, self._key(None))
 
@@ -229,25 +230,6 @@ class Agent(Memory):
         known = self._settings
         s = options.context_of(context, known.dim_context)
         return s, call_actions(actions, known.actions, known.names)
-
-    def _evaluate(
-        self,
-        now: Session,
-        context: FloatArray,
-        offer: Offer,
-        key: PRNGKeyArray,
-        *,
-        exploit: bool = False,
-    ) -> Evaluation:
-        # Without its bonus, the score of MatchedMomentsUCB is the mean.
-        acquisition: Acquisition = MatchedMomentsUCB()
-        beta = np.zeros(())
-        if not exploit:
-            acquisition, beta = self._core.acquisition, self._settings.exploration(now.round)
-        known = (self._core.policy, acquisition, now.state, context, offer.actions, offer.allowed)
-        evaluation: Evaluation = jax.device_get(steps.evaluate(*known, beta, key))
-        evaluation.check(now.round)
-        return evaluation
 
     def _key(self, key: PRNGKeyArray | None) -> PRNGKeyArray:
         seed = jax.random.key(self._settings.seed)

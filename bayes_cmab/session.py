@@ -4,10 +4,15 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
+import jax
+import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from bayes_cmab import options, steps
+from bayes_cmab.acquisition import Acquisition, MatchedMomentsUCB
+from bayes_cmab.decision import Evaluation
 from bayes_cmab.history import Abandon, Addition, Ask, Event, Refit, Tell
+from bayes_cmab.offers import Offer
 from bayes_cmab.settings import Settings
 from bayes_cmab.steps import AgentState, Core
 from bayes_cmab.tickets import Ledger
@@ -61,6 +66,33 @@ def prepare(core: Core, session: Session, key: PRNGKeyArray, time: datetime) -> 
         events=(*session.events, *(refit._replace(time=time) for refit in refits)),
         appended=session.appended if state.posterior is before.posterior else (),
     )
+
+
+def evaluate(
+    core: Core,
+    settings: Settings,
+    session: Session,
+    context: FloatArray,
+    offer: Offer,
+    key: PRNGKeyArray,
+    exploit: bool = False,
+) -> Evaluation:
+    """Score the actions of a call in a context (p,), in a session that is prepared.
+
+    Raises
+    ------
+    FloatingPointError
+        If a score is not finite, or a variance is negative beyond rounding.
+    """
+    # Without its bonus, the score of MatchedMomentsUCB is the mean.
+    acquisition: Acquisition = MatchedMomentsUCB()
+    beta = np.zeros(())
+    if not exploit:
+        acquisition, beta = core.acquisition, settings.exploration(session.round)
+    known = (core.policy, acquisition, session.state, context, offer.actions, offer.allowed)
+    evaluation: Evaluation = jax.device_get(steps.evaluate(*known, beta, key))
+    evaluation.check(session.round)
+    return evaluation
 
 
 def ask(session: Session, context: FloatArray, action: FloatArray, event: Ask) -> Session:

@@ -13,14 +13,13 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from bayes_cmab import posteriors
 from bayes_cmab.acquisition import Acquisition
 from bayes_cmab.data import Data
 from bayes_cmab.decision import Evaluation
 from bayes_cmab.history import Refit
 from bayes_cmab.inference import MAP, Fixed, Sampler, maximise
 from bayes_cmab.inference.gate import Gate
-from bayes_cmab.inference.marginal import Inferred, infer, settle
+from bayes_cmab.inference.marginal import Inferred, effective_shares, infer, log_weights, settle
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.policies import MarginalPolicy, Policy
 from bayes_cmab.policies.marginal import PROGRAMS
@@ -169,18 +168,6 @@ def weights(policy: Policy[Any], state: AgentState) -> dict[str, FloatArray]:
     logarithms = log_weights(policy, state.posterior)
     pairs = zip(PROGRAMS, logarithms, strict=True)
     return {name: np.exp(np.asarray(weight)) for name, weight in pairs}
-
-
-@partial(jax.jit, static_argnums=0)
-def log_weights(policy: MarginalPolicy, posterior: Any) -> tuple[Array, Array]:
-    """Return the normalised log weights of the draws of both programs."""
-    return posteriors.log_weights(policy.base.reward, posterior)
-
-
-@partial(jax.jit, static_argnums=0)
-def effective_shares(policy: MarginalPolicy, posterior: Any) -> Float[Array, " 2"]:
-    """Return the effective sample size over the number of draws, for both programs."""
-    return policy.effective_shares(posterior)
 
 
 @partial(jax.jit, static_argnums=(0, 1))

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from bayes_cmab import posteriors
 from bayes_cmab.data import Data
 from bayes_cmab.inference.fit import Fit, Sampler
 from bayes_cmab.inference.gate import Check, Gate, overall
@@ -181,3 +182,15 @@ def settle(
 ) -> tuple[HyperparameterDraws, MarginalPosterior]:
     """Condition on the data; see `MarginalPolicy.refitted`."""
     return policy.refitted(draws, data, fresh)
+
+
+@partial(jax.jit, static_argnums=0)
+def log_weights(policy: MarginalPolicy, posterior: Any) -> tuple[Array, Array]:
+    """Return the normalised log weights of the draws of both programs."""
+    return posteriors.log_weights(policy.base.reward, posterior)
+
+
+@partial(jax.jit, static_argnums=0)
+def effective_shares(policy: MarginalPolicy, posterior: Any) -> Float[Array, " 2"]:
+    """Return the effective sample size over the number of draws, for both programs."""
+    return policy.effective_shares(posterior)
