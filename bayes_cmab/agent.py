@@ -2,34 +2,24 @@
 
 import warnings
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
 from jaxtyping import Array, PRNGKeyArray
 
-from bayes_cmab import history, options, steps
+from bayes_cmab import options, session, steps
 from bayes_cmab.acquisition import Acquisition, BetaSchedule, MatchedMomentsUCB
-from bayes_cmab.data import Data
-from bayes_cmab.decision import Decision, Evaluation
-from bayes_cmab.history import Ask, ConvergenceWarning, Refit
+from bayes_cmab.decision import Decision
+from bayes_cmab.history import Ask, ConvergenceWarning
 from bayes_cmab.inference import MAP, Fixed, Sampler
 from bayes_cmab.inference.gate import Gate
-from bayes_cmab.models.priors import Sites
-from bayes_cmab.policies import DrawsPolicy, EmbeddingPolicy, Policy
+from bayes_cmab.memory import Clock, Memory, utc_now
+from bayes_cmab.offers import Offer, call_actions, names_of, offered_actions
+from bayes_cmab.policies import EmbeddingPolicy, Policy
 from bayes_cmab.scaling import Scales
-from bayes_cmab.steps import AgentState, Core
-from bayes_cmab.tickets import Ledger
-from bayes_cmab.validate import (
-    FloatArray,
-    Numbers,
-    as_column,
-    as_positive,
-    as_rows,
-    as_vector,
-    require_x64,
-    same_length,
-)
+from bayes_cmab.session import Session
+from bayes_cmab.settings import Settings
+from bayes_cmab.validate import FloatArray, Numbers, as_rows, require_x64
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +31,7 @@ DEFAULT_ACQUISITION = MatchedMomentsUCB()
 DEFAULT_GATE = Gate()
 
 
-class Agent:
+class Agent(Memory):
     r"""Ask for actions; tell intermediates and outcomes when they become known, in any order.
 
     Units (mean and population standard deviation): the action's are measured on the offered set,
@@ -50,6 +40,12 @@ class Agent:
     with `MAP`, at each refit; with `Fixed`, after `add_outcomes` or `add_transitions`, and when a
     data set has outgrown its capacity (32, 64, 128, ... rows). A `Fixed` agent without a history
     starts with centre 0 and scale 1: better give it ``scales``.
+
+    Any number of decisions may wait for their consequences. Those that wait teach nothing: asked
+    twice about a context with nothing told in between, the agent gives the same action again but
+    for ties, unless it draws (`Thompson`), which it does afresh in every round.
+
+    Threads may share an agent: a call waits until the one before has returned.
 
     Parameters
     ----------
@@ -74,6 +70,7 @@ class Agent:
     context_sample : (n, p), rows to take the context's units from.
     reward_function : ``f`` where it is known: from an intermediate (d,) to a scalar, in the
         user's units, made of JAX operations. No outcome is needed then.
+    clock : of the time stamps in `history`, with a time zone; nothing else depends on it.
 
     Raises
     ------
@@ -99,61 +96,49 @@ class Agent:
         scales: Scales | None = None,
         context_sample: Numbers | None = None,
         reward_function: Callable[[Array], Array] | None = None,
+        clock: Clock = utc_now,
     ) -> None:
         require_x64()
-        self._p = p = options.whole_number(dim_context, "dim_context", least=0)
-        self._d = d = options.whole_number(dim_intermediate, "dim_intermediate", least=1)
-        self._seed = options.whole_number(seed, "seed", least=0)
-        self._actions, self._columns = options.offered_actions(actions)
-        q = self._actions.shape[1]
-        base = options.policy_of(policy, reward_function, d)
-        sites = options.sites_of(hyperparameters, base.default_sites(p, q, d), inference)
-        used = options.inferred_policy(base, inference)
-        options.check_acquisition(acquisition, used)
-        self._beta = options.beta_schedule(beta)
+        p = options.whole_number(dim_context, "dim_context", least=0)
+        d = options.whole_number(dim_intermediate, "dim_intermediate", least=1)
+        offered, columns = offered_actions(actions)
         sample = None
         if context_sample is not None:
             sample = as_rows(context_sample, "context_sample", p).copy()
-        ledger = Ledger.empty(p, q, d)
-        measure = partial(Ledger.measure, offered=self._actions, context_sample=sample)
-        measured = measure if scales is None else None
-        self._core = Core(used, inference, acquisition, options.gate_of(gate), measured)
-        units = measure(ledger) if scales is None else options.scales_of(scales, p, q, d)
-        self._ledger, self._state = ledger, AgentState(None, ledger.data(units), sites, units)
-        self._prepared: tuple[AgentState, tuple[Refit, ...]] | None = None
-        self._round = 0
-        self._events: list[Refit | Ask] = []
+        settings = Settings(
+            actions=offered,
+            columns=columns,
+            named=bool(names_of(actions)),
+            policy=policy,
+            inference=inference,
+            acquisition=acquisition,
+            gate=gate,
+            beta=options.beta_schedule(beta),
+            dim_context=p,
+            dim_intermediate=d,
+            seed=options.whole_number(seed, "seed", least=0),
+            scales=None if scales is None else options.scales_of(scales, p, offered.shape[1], d),
+            context_sample=sample,
+            reward_function=reward_function,
+        )
+        super().__init__(settings, session.start(settings, hyperparameters), clock)
 
-    @property
-    def sites(self) -> Sites:
-        """The hyperparameters of the last ask, in standardised units; (draws, ...) of a sampler."""
-        inferred = self._state.inferred
-        if inferred is None:
-            return dict(self._state.sites)
-        programs = inferred.draws.programs.values()
-        return {name: site for draws in programs for name, site in draws.sites.items()}
-
-    @property
-    def scales(self) -> Scales:
-        """The units of the last ask."""
-        return self._state.scales
-
-    @property
-    def data(self) -> Data:
-        """All complete rows, in those units, padded."""
-        return self._state.data
-
-    @property
-    def round(self) -> int:
-        """The number of decisions so far."""
-        return self._round
-
-    def ask(self, context: Numbers | None = None, *, key: PRNGKeyArray | None = None) -> Decision:
+    def ask(
+        self,
+        context: Numbers | None = None,
+        actions: Numbers | None = None,
+        *,
+        exploit: bool = False,
+        key: PRNGKeyArray | None = None,
+    ) -> Decision:
         """Choose an action.
 
         Parameters
         ----------
         context : (p,); None if there are no contexts.
+        actions : (k, q) of this call, in place of the offered set: some of it, or any others. If
+            the offered set was a DataFrame, one is matched by name.
+        exploit : choose the highest mean, whatever the acquisition.
         key : to use instead of the one that comes from the seed.
 
         Raises
@@ -166,29 +151,49 @@ class Agent:
         ConvergenceWarning
             If a fit of the hyperparameters failed at the gate.
         """
-        s = options.context_of(context, self._p)
-        state, refits = self._prepare(key)
-        evaluation = self._evaluate(state, s, key)
-        decision = evaluation.decision(len(self._ledger.tickets), self._actions)
-        self._commit(self._ledger.issue(s, self._actions[decision.index]), state)
-        self._events += [*refits, Ask(self._round, steps.weights(self._core.policy, state))]
-        self._round += 1
+        s, offer = self._question(context, actions)
+        with self._lock:
+            now = self._prepare(key)
+            question = (s, offer, self._key(key))
+            evaluation = session.evaluate(self._core, self._settings, now, *question, exploit)
+            decision = evaluation.decision(now.round, offer)
+            weights = steps.weights(self._core.policy, now.state)
+            event = Ask.of(decision, exploit, weights, self._now())
+            self._commit(session.ask(now, s, decision.action.copy(), event))
         return decision
 
-    def history(self) -> "pd.DataFrame":
-        """Return the fits of hyperparameters, and the weights of the draws at every decision.
+    def score(
+        self,
+        context: Numbers | None = None,
+        actions: Numbers | None = None,
+        *,
+        exploit: bool = False,
+    ) -> "pd.DataFrame":
+        """Return a table of the actions, as the next ask would see them; it changes no decision.
+
+        Parameters
+        ----------
+        context, actions, exploit : as in `ask`. Some of the offered actions have the scores that
+            they have among all; so have others, but for rounding, unless they are drawn jointly.
 
         Returns
         -------
-        One row per event and program, see `bayes_cmab.history.table`.
+        One row per action: its columns, ``mean``, ``standard_deviation``, ``score`` (the mean, to
+        exploit), and the five parts of the variance (see `Decision`).
+
+        Raises
+        ------
+        FloatingPointError
+            As in `ask`.
         """
-        return history.table(self._events)
+        s, offer = self._question(context, actions)
+        with self._lock:
+            now, question = self._prepare(None), (s, offer, self._key(None))
+            evaluation = session.evaluate(self._core, self._settings, now, *question, exploit)
+        return evaluation.table(offer, self._settings.columns)
 
     def posterior(self, context: Numbers | None = None) -> "xr.DataTree":
         """Return the posterior of the hyperparameters for ArviZ, as the next ask would see it.
-
-        The draws are those of the last fit, before they were reweighted by the rows that have come
-        since (`history` has the weights); everything else is computed with all rows at hand.
 
         Parameters
         ----------
@@ -196,152 +201,47 @@ class Agent:
 
         Returns
         -------
-        xarray.DataTree
-            ``posterior``, ``prior``, ``sample_stats``, ``log_prior`` of the sites of both
-            programs, in standardised units; ``observed_data``, ``constant_data``,
-            ``posterior_predictive``, ``prior_predictive`` in the user's units;
-            ``log_likelihood``, of each outcome given all others (the leave-one-out conditional of
-            the Gaussian process); ``predictions``, the figures of each action (see `score`);
-            with `SVI`, ``optimisation``, the trace of the evidence lower bound. The JSON attribute
-            ``bayes_cmab`` has the versions, the seed, the round, the inference and the gate's
-            verdicts.
+        See `bayes_cmab.diagnostics.posterior_tree`.
 
         Raises
         ------
         ValueError
             If the inference is not `NUTS` or `SVI`: there are no draws then.
         """
-        from bayes_cmab.diagnostics import posterior_tree, versions  # ArviZ is slow to import
+        from bayes_cmab.diagnostics import posterior_tree  # ArviZ is slow to import
 
-        policy = self._core.policy
-        if not isinstance(policy, DrawsPolicy):
-            raise ValueError(
-                f"posterior: expected an agent with NUTS or SVI, got {self._core.inference!r}"
-            )
-        state, refits = self._prepare(None)
-        predictions: dict[str, FloatArray] = {}
-        if context is not None or self._ledger.tickets:
-            last = self._ledger.tickets[-1].context if context is None else context
-            evaluation = self._evaluate(state, options.context_of(last, self._p), None)
-            predictions = evaluation.figures()
-        fits = [event for event in (*self._events, *refits) if isinstance(event, Refit)]
-        information = {
-            "versions": versions(),
-            "seed": self._seed,
-            "round": self._round,
-            "inference": repr(self._core.inference),
-            "gate": [[fit.round, fit.program, fit.reason, fit.verdict] for fit in fits],
-        }
-        key = jax.random.fold_in(self._key(None), 3)
-        arguments = (policy, state, self._actions, self._columns, predictions, key, information)
-        return posterior_tree(*arguments)
+        with self._lock:
+            options.require_draws(self._core.inference)
+            now = self._prepare(None)
+            tickets = now.ledger.tickets
+            if context is None and tickets:
+                context = tickets[-1].context
+            predictions: dict[str, FloatArray] = {}
+            if context is not None:
+                s, offer = self._question(context, None)
+                question = (s, offer, self._key(None))
+                evaluation = session.evaluate(self._core, self._settings, now, *question)
+                predictions = evaluation.figures(offer)
+            return posterior_tree(self._settings, now, predictions, self._key(None))
 
-    def score(self, context: Numbers | None = None) -> "pd.DataFrame":
-        """Return a table of the actions, as the next ask would see them; it changes no decision.
-
-        Parameters
-        ----------
-        context : (p,); None if there are no contexts.
-
-        Returns
-        -------
-        One row per action: its columns, ``mean``, ``standard_deviation``, ``score``,
-        and the five parts of the variance (see `Decision`).
-
-        Raises
-        ------
-        FloatingPointError
-            As in `ask`.
-        """
-        s = options.context_of(context, self._p)
-        evaluation = self._evaluate(self._prepare(None)[0], s, None)
-        return evaluation.table(self._actions, self._columns)
-
-    def tell(
-        self, ticket: int, *, intermediate: Numbers | None = None, outcome: Numbers | None = None
-    ) -> None:
-        """Tell what came of a decision: its intermediate, its outcome, or both.
-
-        An outcome may come before its intermediate: it is kept, and joins the outcomes when the
-        intermediate arrives. An agent that ignores intermediates learns from it at once.
-
-        Parameters
-        ----------
-        ticket : of the decision.
-        intermediate : (d,). outcome : a number.
-        """
-        r = None if intermediate is None else as_vector(intermediate, "intermediate", self._d)
-        y = None if outcome is None else float(as_vector(outcome, "outcome", 1)[0])
-        ledger, state, policy = self._ledger.settle(ticket, r, y), self._state, self._core.policy
-        if state.posterior is None or not ledger.fits(state.data):
-            return self._outgrow(ledger)
-        s, a, known_r, known_y = ledger.tickets[ticket]
-        if r is not None:
-            state = steps.add_transition(policy, state, s, a, known_r)
-        if known_r is not None and known_y is not None:
-            state = steps.add_outcome(policy, state, known_r, known_y)
-        if y is not None:
-            state = steps.add_reward(policy, state, s, a, known_y)
-        return self._commit(ledger, state)
-
-    def add_outcomes(self, intermediates: Numbers, outcomes: Numbers) -> None:
-        """Add rows (r, y) that belong to no decision; the next ask conditions on all at once.
-
-        Parameters
-        ----------
-        intermediates : (m, d). outcomes : (m,).
-        """
-        r = as_rows(intermediates, "intermediates", self._d)
-        y = as_column(outcomes, "outcomes")
-        same_length(intermediates=r, outcomes=y)
-        self._outgrow(self._ledger.add_outcomes(r, y))
-
-    def add_transitions(
-        self, contexts: Numbers | None, actions: Numbers, intermediates: Numbers
-    ) -> None:
-        """Add rows (s, a, r) that belong to no decision; the next ask conditions on all at once.
-
-        Parameters
-        ----------
-        contexts : (n, p); None if there are no contexts. actions : (n, q), any.
-        intermediates : (n, d).
-        """
-        a = as_rows(actions, "actions", self._actions.shape[1])
-        r = as_rows(intermediates, "intermediates", self._d)
-        s = options.contexts_of(contexts, len(a), self._p)
-        same_length(contexts=s, actions=a, intermediates=r)
-        self._outgrow(self._ledger.add_transitions(s, a, r))
-
-    def _outgrow(self, ledger: Ledger) -> None:
-        data = ledger.data(self._state.scales)
-        self._commit(ledger, self._state._replace(posterior=None, data=data))
-
-    def _commit(self, ledger: Ledger, state: AgentState) -> None:
-        self._ledger, self._state, self._prepared = ledger, state, None
+    def _question(
+        self, context: Numbers | None, actions: Numbers | None
+    ) -> tuple[FloatArray, Offer]:
+        known = self._settings
+        s = options.context_of(context, known.dim_context)
+        return s, call_actions(actions, known.actions, known.names)
 
     def _key(self, key: PRNGKeyArray | None) -> PRNGKeyArray:
-        return jax.random.fold_in(jax.random.key(self._seed), self._round) if key is None else key
+        seed = jax.random.key(self._settings.seed)
+        return jax.random.fold_in(seed, self.round) if key is None else key
 
-    def _prepare(self, key: PRNGKeyArray | None) -> tuple[AgentState, tuple[Refit, ...]]:
+    def _prepare(self, key: PRNGKeyArray | None) -> Session:
         # Kept apart until an ask commits it, so that looking at scores changes no decision.
-        if self._prepared is None:
+        if self._prepared is None or key is not None:
             own = jax.random.fold_in(self._key(key), 2)
-            self._prepared = steps.prepare(self._core, self._round, self._ledger, self._state, own)
-            for refit in self._prepared[1]:
+            now = self._session
+            self._prepared = session.prepare(self._core, now, own, self._now())
+            for refit in self._prepared.fits[len(now.fits) :]:
                 if refit.verdict == "failed":
                     warnings.warn(refit.message(), ConvergenceWarning, stacklevel=3)
         return self._prepared
-
-    def _evaluate(
-        self, state: AgentState, context: FloatArray, key: PRNGKeyArray | None
-    ) -> Evaluation:
-        beta = as_positive(as_vector(self._beta(self._round), "beta", 1)[0], "beta", zero=True)
-        core = self._core
-        evaluation: Evaluation = jax.device_get(
-            steps.evaluate(
-                *(core.policy, core.acquisition, state, context, self._actions, beta),
-                self._key(key),
-            )
-        )
-        evaluation.check(self._round)
-        return evaluation

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from bayes_cmab.acquisition import select
 from bayes_cmab.moments import NEGATIVITY_TOLERANCE, Moments
@@ -13,6 +13,8 @@ from bayes_cmab.validate import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from bayes_cmab.offers import Offer
 
 PARTS = (
     "variance_reward",
@@ -35,7 +37,7 @@ class Decision:
     ----------
     ticket : number by which to tell the consequences.
     action : (q,) in the user's units.
-    index : row of the action in the offered set.
+    index : row of the action in the offered set, or in the actions of the call.
     mean, standard_deviation : of ``g``, in the units of the outcome.
     score : of the acquisition; ``mean + sqrt(beta) * standard_deviation`` by default.
     variance_reward, variance_embedding, variance_transition, variance_reward_hyperparameters,
@@ -58,7 +60,7 @@ class Decision:
 
 
 class Evaluation(NamedTuple):
-    """Moments and scores of the offered actions, in the units of the outcome.
+    """Moments and scores of actions (see `Offer`), in the units of the outcome.
 
     Attributes
     ----------
@@ -77,6 +79,7 @@ class Evaluation(NamedTuple):
         moments: Moments,
         score: Float[Array, " k"],
         uniform: Float[Array, " k"],
+        allowed: Bool[Array, " k"],
         units: Units,
     ) -> Self:
         """Choose by standardised scores (see `select`) and restore the units; pure JAX."""
@@ -86,7 +89,7 @@ class Evaluation(NamedTuple):
             mean=units.restore(moments.mean),
             **{name: squared * getattr(moments, name) for name in squares},
         )
-        return cls(select(uniform, score), restored, units.restore(score))
+        return cls(select(uniform, score, allowed), restored, units.restore(score))
 
     def check(self, round_index: int) -> None:
         """Raise `FloatingPointError` if a score is not finite or a variance truly negative."""
@@ -103,27 +106,29 @@ class Evaluation(NamedTuple):
                 "for rows so close to each other"
             )
 
-    def figures(self) -> dict[str, FloatArray]:
+    def figures(self, offer: "Offer") -> dict[str, FloatArray]:
         """Return what is reported of each action, (k,), by the names in ``FIGURES``."""
         m = self.moments
         parts = (getattr(m, name) for name in PARTS)
         values = (m.mean, np.sqrt(m.variance), self.score, *parts)
-        return {name: np.asarray(value) for name, value in zip(FIGURES, values, strict=True)}
+        return {
+            name: np.asarray(value)[offer.rows] for name, value in zip(FIGURES, values, strict=True)
+        }
 
-    def decision(self, ticket: int, actions: FloatArray) -> Decision:
-        """Return the decision for the chosen one of the actions (k, q)."""
-        i = int(self.chosen)
+    def decision(self, ticket: int, offer: "Offer") -> Decision:
+        """Return the decision for the chosen action."""
+        i = int(np.flatnonzero(offer.rows == int(self.chosen))[0])
         return Decision(
             ticket=ticket,
-            action=actions[i].copy(),
+            action=offer.actions[offer.rows[i]].copy(),
             index=i,
             second_moment=float(self.moments.second_moment),
-            **{name: float(values[i]) for name, values in self.figures().items()},
+            **{name: float(values[i]) for name, values in self.figures(offer).items()},
         )
 
-    def table(self, actions: FloatArray, columns: tuple[str, ...]) -> "pd.DataFrame":
+    def table(self, offer: "Offer", columns: tuple[str, ...]) -> "pd.DataFrame":
         """Return one row per action: its columns, and ``FIGURES``."""
         import pandas as pd  # here, because it would be a third of the package's import time
 
-        offered = dict(zip(columns, actions.T, strict=True))
-        return pd.DataFrame(offered | self.figures())
+        offered = dict(zip(columns, offer.actions[offer.rows].T, strict=True))
+        return pd.DataFrame(offered | self.figures(offer))

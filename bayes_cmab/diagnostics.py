@@ -7,7 +7,6 @@ likelihood is composite, so it gives hyperparameters but no pointwise log likeli
 import json
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import version
 from typing import Any
 
 import jax
@@ -17,6 +16,7 @@ import xarray as xr
 from jaxtyping import Array, PRNGKeyArray
 
 from bayes_cmab.data import Data, Outcomes
+from bayes_cmab.files import versions
 from bayes_cmab.inference.fit import Fit
 from bayes_cmab.inference.gate import Check, Gate
 from bayes_cmab.inference.marginal import Inferred
@@ -25,6 +25,8 @@ from bayes_cmab.models.priors import Sites
 from bayes_cmab.policies import DrawsPolicy
 from bayes_cmab.predictive import leave_one_out, prior_predictive, replicate
 from bayes_cmab.programs import Program, prior_draws, prior_log_density, sample_sites
+from bayes_cmab.session import Session
+from bayes_cmab.settings import Settings
 from bayes_cmab.steps import AgentState
 from bayes_cmab.validate import FloatArray
 
@@ -57,32 +59,40 @@ DIMS = {
 
 
 def posterior_tree(
-    policy: DrawsPolicy[Any],
-    state: AgentState,
-    offered: FloatArray,
-    columns: tuple[str, ...],
-    predictions: dict[str, FloatArray],
-    key: PRNGKeyArray,
-    information: dict[str, Any],
+    settings: Settings, session: Session, predictions: dict[str, FloatArray], key: PRNGKeyArray
 ) -> xr.DataTree:
-    """Return the posterior as a DataTree; see `Agent.posterior`.
+    """Return the posterior of an agent's hyperparameters as a DataTree.
+
+    The draws are those of the last fit, before they were reweighted by the rows that have come
+    since (`Agent.history` has the weights); everything else is computed with all rows at hand.
 
     Parameters
     ----------
-    policy, state : of the agent, after a fit.
-    offered, columns : the actions (k, q) and the names of their columns.
-    predictions : figures of each action, (k,) each; empty if there is no context yet.
-    key : for the draws of the prior and of the predictive distributions.
-    information : for the JSON attribute.
+    settings, session : of the agent, whose inference draws, after a fit.
+    predictions : figures of each offered action, (k,) each; empty if there is no context yet.
+    key : of the round; the draws of the prior and of the predictive distributions come from it.
+
+    Returns
+    -------
+    xarray.DataTree
+        ``posterior``, ``prior``, ``sample_stats``, ``log_prior`` of the sites of both programs, in
+        standardised units; ``observed_data``, ``constant_data``, ``posterior_predictive``,
+        ``prior_predictive`` in the user's units; ``log_likelihood``, of each outcome given all
+        others (the leave-one-out conditional of the Gaussian process); ``predictions``, the
+        figures of each action (see `Agent.score`); with `SVI`, ``optimisation``, the trace of the
+        evidence lower bound. The JSON attribute ``bayes_cmab`` has the versions, the seed, the
+        round, the inference and the gate's verdicts.
     """
     import arviz_base
 
-    inferred = state.inferred
+    state, offered = session.state, settings.actions
+    policy, inferred = settings.core().policy, state.inferred
+    assert isinstance(policy, DrawsPolicy)
     assert inferred is not None
     data, units = state.data, state.scales
     programs = policy.names
     traces: Sites = {name: v for p in programs for name, v in inferred.fits[p].trace.items()}
-    keys = jax.random.split(key, 3)
+    keys = jax.random.split(jax.random.fold_in(key, 3), 3)
     log_prior = _log_prior(policy, data, traces)
     prior = _jitted_prior(policy, keys[0], data)
     model = policy.reward
@@ -123,7 +133,7 @@ def posterior_tree(
     coords: dict[str, Any] = {
         "r_dim": [f"intermediate_{i}" for i in range(d)],
         "s_dim": [f"context_{i}" for i in range(p)],
-        "a_dim": list(columns),
+        "a_dim": list(settings.columns),
         "obs_id": np.arange(size),
         "transition_id": np.arange(int(data.transitions.size)),
         "action": np.arange(len(offered)),
@@ -144,15 +154,16 @@ def posterior_tree(
         tree["predictions"] = xr.DataTree(
             xr.Dataset(figures, coords={"action": np.arange(len(offered))})
         )
-    names = {program: sorted(own) for program, own in log_prior.items()}
-    tree.attrs[ATTRIBUTE] = json.dumps(information | {"programs": names}, sort_keys=True)
+    information = {
+        "versions": versions("bayes-cmab", "jax", "numpyro", "arviz", "numpy", "xarray"),
+        "seed": settings.seed,
+        "round": session.round,
+        "inference": repr(settings.inference),
+        "gate": [[fit.round, fit.program, fit.reason, fit.verdict] for fit in session.fits],
+        "programs": {program: sorted(own) for program, own in log_prior.items()},
+    }
+    tree.attrs[ATTRIBUTE] = json.dumps(information, sort_keys=True)
     return tree
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of what computed a posterior."""
-    packages = ("bayes-cmab", "jax", "numpyro", "arviz", "numpy", "xarray")
-    return {name: version(name) for name in packages}
 
 
 def sample_stats(inferred: Inferred) -> dict[str, FloatArray]:

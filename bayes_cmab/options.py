@@ -9,7 +9,6 @@ import numpy as np
 from jaxtyping import Array
 
 from bayes_cmab.acquisition import Acquisition, BetaSchedule, ConstantBeta, Thompson
-from bayes_cmab.decision import FIGURES
 from bayes_cmab.inference import MAP, NUTS, SVI, Fixed, Sampler
 from bayes_cmab.inference.gate import Gate
 from bayes_cmab.models.priors import Sites
@@ -23,23 +22,6 @@ def whole_number(value: int, name: str, *, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"{name}: expected a whole number of at least {least}, got {value!r}")
     return int(value)
-
-
-def offered_actions(actions: Numbers) -> tuple[FloatArray, tuple[str, ...]]:
-    """Return the offered set (k, q) and the names of its columns."""
-    rows = np.array(as_rows(actions, "actions"))
-    if not rows.size:
-        raise ValueError(f"actions: expected at least one row and one column, got {rows.shape}")
-    default = [f"action_{j}" for j in range(rows.shape[1])]
-    columns = tuple(str(name) for name in getattr(actions, "columns", default))
-    taken = [name for j, name in enumerate(columns) if name in (*FIGURES, *columns[:j])]
-    if taken:
-        reserved = ", ".join(FIGURES)
-        raise ValueError(
-            f"actions: expected distinct column names other than {reserved}, got {taken[0]!r}"
-        )
-    rows.setflags(write=False)
-    return rows, columns
 
 
 def context_of(context: Numbers | None, p: int) -> FloatArray:
@@ -90,6 +72,12 @@ def inferred_policy(policy: Policy[Any], inference: Fixed | MAP | Sampler) -> Po
     if not isinstance(inference, NUTS | SVI):
         raise ValueError(f"inference: expected Fixed, MAP, NUTS or SVI, got {inference!r}")
     return averaged(policy)
+
+
+def require_draws(inference: Fixed | MAP | Sampler) -> None:
+    """Refuse an inference without draws of the hyperparameters."""
+    if isinstance(inference, Fixed | MAP):
+        raise ValueError(f"posterior: expected an agent with NUTS or SVI, got {inference!r}")
 
 
 def check_acquisition(acquisition: Acquisition, policy: Policy[Any]) -> None:

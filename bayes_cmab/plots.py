@@ -17,8 +17,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from bayes_cmab.files import write_atomically
 from bayes_cmab.registry import agent_title, split_name
-from bayes_cmab.storage import write_atomically
 from bayes_cmab.summary import (
     TAIL,
     Results,

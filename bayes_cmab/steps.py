@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from bayes_cmab.acquisition import Acquisition
 from bayes_cmab.data import Data
@@ -19,7 +19,7 @@ from bayes_cmab.decision import Evaluation
 from bayes_cmab.history import Refit
 from bayes_cmab.inference import MAP, Fixed, Sampler, maximise
 from bayes_cmab.inference.gate import Gate
-from bayes_cmab.inference.marginal import Inferred, infer, settle
+from bayes_cmab.inference.marginal import Inferred, effective_shares, infer, log_weights, settle
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.policies import DrawsPolicy, Policy
 from bayes_cmab.scaling import Scales
@@ -68,7 +68,8 @@ def prepare(
     """Return the state that a round starts with: refitted, or conditioned afresh, where due.
 
     Units are measured anew where the hyperparameters are fitted, because these are in units;
-    under `Fixed` inference, wherever the posterior is conditioned afresh.
+    under `Fixed` inference, wherever the posterior is conditioned afresh. Rows are conditioned on
+    in the ledger's order, whatever the order in which they came.
 
     Parameters
     ----------
@@ -86,15 +87,25 @@ def prepare(
     if state.posterior is not None and not refit:
         return state, ()
     if core.measure is not None and (refit or isinstance(inference, Fixed)):
-        scales = core.measure(ledger)
-        state = state._replace(scales=scales, data=ledger.data(scales))
+        state = state._replace(scales=core.measure(ledger))
+    state = state._replace(data=ledger.data(state.scales))
     refits: tuple[Refit, ...] = ()
     if isinstance(inference, MAP) and refit:
         state = state._replace(sites=fit(core.policy, inference, state.data, state.sites))
         reason = f"every {inference.every} rounds"
         refits = tuple(Refit(round_index, name, reason) for name in core.policy.models())
-    posterior = condition(core.policy, state.sites, state.data, state.scales)
-    return state._replace(posterior=posterior), refits
+    return condition_afresh(core, state), refits
+
+
+def condition_afresh(core: Core, state: AgentState) -> AgentState:
+    """Return the state with the posterior of its data, under its hyperparameters or draws."""
+    policy, inferred = core.policy, state.inferred
+    if isinstance(policy, DrawsPolicy) and inferred is not None:
+        old = np.zeros(len(policy.names), bool)
+        _, posterior = settle(policy, inferred.draws, state.data, old)
+    else:
+        posterior = condition(policy, state.sites, state.data, state.scales)
+    return state._replace(posterior=posterior)
 
 
 def _prepare_draws(
@@ -106,14 +117,13 @@ def _prepare_draws(
     state: AgentState,
     key: PRNGKeyArray,
 ) -> tuple[AgentState, tuple[Refit, ...]]:
-    inferred, scales, data, programs = state.inferred, state.scales, state.data, policy.names
+    inferred, scales, programs = state.inferred, state.scales, policy.names
     reasons: dict[str, str] = {}
     if inferred is None:
         reasons = dict.fromkeys(programs, "first")
     else:
         if state.posterior is None:
-            _, posterior = settle(policy, inferred.draws, data, np.zeros(len(programs), bool))
-            state = state._replace(posterior=posterior)
+            state = condition_afresh(core, state)
         shares = np.asarray(effective_shares(policy, state.posterior))
         if sampler.refit.scheduled(round_index):
             reasons = dict.fromkeys(programs, "scheduled")
@@ -126,12 +136,11 @@ def _prepare_draws(
         return state, ()
     if core.measure is not None:
         # Draws are in units: where these are measured, all programs are fitted together.
-        scales = core.measure(ledger)
-        data = ledger.data(scales)
-        names = programs
+        scales, names = core.measure(ledger), programs
     else:
         names = policy.joined(tuple(reasons))
     reasons = dict.fromkeys(names, "with another") | reasons
+    data = ledger.data(scales)
     arguments = (policy, sampler, core.gate, data, key, inferred, names)
     inferred, posterior, attempts = infer(*arguments)
     refits = tuple(
@@ -161,18 +170,6 @@ def weights(policy: Policy[Any], state: AgentState) -> dict[str, FloatArray]:
     return {name: np.exp(np.asarray(logarithms[name])) for name in policy.names}
 
 
-@partial(jax.jit, static_argnums=0)
-def log_weights(policy: DrawsPolicy[Any], posterior: Any) -> dict[str, Array]:
-    """Return the normalised log weights of the draws of each program."""
-    return policy.log_weights(posterior)
-
-
-@partial(jax.jit, static_argnums=0)
-def effective_shares(policy: DrawsPolicy[Any], posterior: Any) -> Float[Array, " programs"]:
-    """Return the effective sample size over the number of draws, by program."""
-    return policy.effective_shares(posterior)
-
-
 @partial(jax.jit, static_argnums=(0, 1))
 def fit(policy: Policy[Any], settings: MAP, data: Data, start: Sites) -> Sites:
     """Return the hyperparameters that maximise their posterior density."""
@@ -193,15 +190,16 @@ def evaluate(
     state: AgentState,
     context: Float[Array, " p"],
     actions: Float[Array, "k q"],
+    allowed: Bool[Array, " k"],
     beta: Float[Array, ""],
     key: PRNGKeyArray,
 ) -> Evaluation:
-    """Score the actions, ties broken at random by the key; ``O(k N^2)``."""
+    """Score the actions and choose an allowed one, ties broken by the key; ``O(k N^2)``."""
     s, a, _, y = state.scales
     known = (policy, state.posterior, s.standardise(context), a.standardise(actions))
     moments, score = acquisition(*known, beta, jax.random.fold_in(key, 1))
     uniform = jax.random.uniform(key, (actions.shape[0],))
-    return Evaluation.of(moments, score, uniform, y)
+    return Evaluation.of(moments, score, uniform, allowed, y)
 
 
 @partial(jax.jit, static_argnums=0)

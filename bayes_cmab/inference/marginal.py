@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from bayes_cmab.data import Data
 from bayes_cmab.inference.fit import Fit, Sampler
@@ -187,3 +187,15 @@ def settle(
 ) -> tuple[HyperparameterDraws, Any]:
     """Condition on the data; see `DrawsPolicy.refitted`."""
     return policy.refitted(draws, data, fresh)
+
+
+@partial(jax.jit, static_argnums=0)
+def log_weights(policy: DrawsPolicy[Any], posterior: Any) -> dict[str, Array]:
+    """Return the normalised log weights of the draws of each program."""
+    return policy.log_weights(posterior)
+
+
+@partial(jax.jit, static_argnums=0)
+def effective_shares(policy: DrawsPolicy[Any], posterior: Any) -> Float[Array, " programs"]:
+    """Return the effective sample size over the number of draws, by program."""
+    return policy.effective_shares(posterior)
