@@ -276,7 +276,7 @@ def test_a_program_that_does_not_fit_is_refused(program, message: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"policy": DirectPolicy()}, "policy: expected an EmbeddingPolicy to average over draws"),
+        ({"policy": DirectPolicy()}, "policy: expected an EmbeddingPolicy or a ResidualPolicy"),
         ({"gate": 3}, "gate: expected a Gate, got 3"),
         ({"acquisition": "ucb"}, "acquisition: expected an acquisition, got 'ucb'"),
         (
