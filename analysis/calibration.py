@@ -38,7 +38,6 @@ from bayes_cmab.rounds import LEVELS
 
 FILE = Path(__file__).parent / "results" / "calibration.csv"
 OFFLINE, CHECKPOINTS, SEED = 50, (20, 50, 100), 3
-CAPACITY = OFFLINE + CHECKPOINTS[-1]
 MODEL = RewardModel()
 SAMPLERS = {"svi": SVI(), "nuts": NUTS()}
 
@@ -92,7 +91,7 @@ def run_trial(setting: str, trial: int) -> list[dict[str, float | int | str]]:
     found, following, rows = default, {}, []
     for checkpoint in CHECKPOINTS:
         size = OFFLINE + checkpoint
-        outcomes = Outcomes.create(r[:size], y[:size], capacity=CAPACITY)
+        outcomes = Outcomes.create(r[:size], y[:size], capacity=size)
         found = fit_map(outcomes, MAP(), found)
         sites = {
             name: jax.tree.map(lambda x: x[None], s)

@@ -7,7 +7,7 @@ kernel of the paper's section 2).
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -73,8 +73,43 @@ def matern52(
     return (1.0 + t + squared / 3.0) * jnp.exp(-t)
 
 
-KERNELS: dict[str, Kernel] = {"rbf": rbf, "matern52": matern52}
+def matern32(
+    x: Float[Array, "n d"], y: Float[Array, "m d"], lengthscale: Float[Array, " d"]
+) -> Float[Array, "n m"]:
+    r"""Return the Gram matrix of the Matern-3/2 kernel, ``(1 + t) exp(-t)``.
+
+    Here ``t = sqrt(3) dist``, as in `matern52`.
+    """
+    squared = 3.0 * squared_distance(x, y, lengthscale)
+    positive = squared > 0.0
+    t = jnp.where(positive, jnp.sqrt(jnp.where(positive, squared, 1.0)), 0.0)
+    return (1.0 + t) * jnp.exp(-t)
+
+
+type KernelName = Literal["rbf", "matern52", "matern32"]
+"""A key of ``KERNELS``."""
+
+KERNELS: dict[str, Kernel] = {"rbf": rbf, "matern52": matern52, "matern32": matern32}
 """Stationary kernels by name."""
+
+
+def factors(kernel: KernelName | tuple[KernelName, KernelName]) -> tuple[Kernel, Kernel]:
+    """Return the kernels of the context and of the action.
+
+    Parameters
+    ----------
+    kernel : name of both, or of each.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown.
+    """
+    names = kernel if isinstance(kernel, tuple) else (kernel, kernel)
+    if len(names) != 2 or not all(name in KERNELS for name in names):
+        listed = ", ".join(map(repr, KERNELS))
+        raise ValueError(f"kernel: expected one of {listed}, or a pair of them, got {kernel!r}")
+    return KERNELS[names[0]], KERNELS[names[1]]
 
 
 def power_coefficients(

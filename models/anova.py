@@ -8,7 +8,7 @@ import numpyro
 from jaxtyping import Array, Float
 
 from bayes_cmab.data import Transitions
-from bayes_cmab.kernels import KERNELS
+from bayes_cmab.kernels import factors
 from bayes_cmab.models.embedding import EmbeddingModel, Features, Rows, reference_features
 from bayes_cmab.models.priors import AnovaPriors, Sites
 
@@ -116,9 +116,9 @@ class AnovaEmbeddingModel(EmbeddingModel):
         other_actions: Rows,
     ) -> Float[Array, "n m"]:
         """Return the ANOVA kernel between two sets of rows."""
-        kernel = KERNELS[self.kernel]
-        k_s = kernel(contexts, other_contexts, hyper.lengthscale_s)
-        k_a = kernel(actions, other_actions, hyper.lengthscale_a)
+        of_context, of_action = factors(self.kernel)
+        k_s = of_context(contexts, other_contexts, hyper.lengthscale_s)
+        k_a = of_action(actions, other_actions, hyper.lengthscale_a)
         return (
             hyper.weight_constant
             + hyper.weight_s * k_s

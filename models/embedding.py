@@ -13,7 +13,15 @@ import numpyro
 from jaxtyping import Array, Bool, Float
 
 from bayes_cmab.data import Rewards, Transitions
-from bayes_cmab.kernels import KERNELS, Measure, power_gram, rbf, squared_distance, trace_of_square
+from bayes_cmab.kernels import (
+    KernelName,
+    Measure,
+    factors,
+    power_gram,
+    rbf,
+    squared_distance,
+    trace_of_square,
+)
 from bayes_cmab.linalg import (
     factorise,
     gaussian_log_density,
@@ -127,16 +135,20 @@ class EmbeddingModel:
 
     Attributes
     ----------
-    kernel : ``"rbf"`` or ``"matern52"``, used for the context and for the action.
+    kernel : ``"rbf"``, ``"matern52"`` or ``"matern32"``, of the context and of the action, or a
+        pair of them.
     unit_variance : fix ``s_mu^2 = 1`` instead of inferring it.
     likelihood : ``"composite"`` or ``"matrix_normal"``.
     priors : see `EmbeddingPriors`.
     """
 
-    kernel: Literal["rbf", "matern52"] = "rbf"
+    kernel: KernelName | tuple[KernelName, KernelName] = "rbf"
     unit_variance: bool = False
     likelihood: Literal["composite", "matrix_normal"] = "composite"
     priors: EmbeddingPriors = EmbeddingPriors()
+
+    def __post_init__(self) -> None:
+        factors(self.kernel)
 
     def __call__(self, transitions: Transitions, features: Features | None = None) -> None:
         """Sample the hyperparameters and score the transitions."""
@@ -203,11 +215,11 @@ class EmbeddingModel:
         other_actions: Rows,
     ) -> Float[Array, "n m"]:
         """Return ``k_x = s_mu^2 k_s k_a`` between two sets of rows."""
-        kernel = KERNELS[self.kernel]
+        of_context, of_action = factors(self.kernel)
         return (
             hyper.embedding_variance
-            * kernel(contexts, other_contexts, hyper.lengthscale_s)
-            * kernel(actions, other_actions, hyper.lengthscale_a)
+            * of_context(contexts, other_contexts, hyper.lengthscale_s)
+            * of_action(actions, other_actions, hyper.lengthscale_a)
         )
 
     def covariance(

@@ -11,7 +11,7 @@ import numpyro
 from jaxtyping import Array, Float
 
 from bayes_cmab.data import Transitions
-from bayes_cmab.kernels import rbf
+from bayes_cmab.kernels import KernelName, factors
 from bayes_cmab.linalg import gaussian_log_density
 from bayes_cmab.models.hyperparameters import TransitionHyperparameters
 from bayes_cmab.models.priors import Sites, TransitionPriors
@@ -30,9 +30,14 @@ class TransitionModel:
     Attributes
     ----------
     priors : see `TransitionPriors`.
+    kernel : as in `EmbeddingModel`.
     """
 
     priors: TransitionPriors = TransitionPriors()
+    kernel: KernelName | tuple[KernelName, KernelName] = "rbf"
+
+    def __post_init__(self) -> None:
+        factors(self.kernel)
 
     def __call__(self, transitions: Transitions) -> None:
         """Sample the hyperparameters and score the transitions."""
@@ -95,10 +100,11 @@ class TransitionModel:
         other_actions: Rows,
     ) -> Float[Array, "d n m"]:
         """Return the ANOVA kernel of each dimension of r between two sets of rows."""
+        of_context, of_action = factors(self.kernel)
 
         def one(h: TransitionHyperparameters) -> Array:
-            k_s = rbf(contexts, other_contexts, h.lengthscale_s)
-            k_a = rbf(actions, other_actions, h.lengthscale_a)
+            k_s = of_context(contexts, other_contexts, h.lengthscale_s)
+            k_a = of_action(actions, other_actions, h.lengthscale_a)
             return h.weight_constant + h.weight_s * k_s + h.weight_a * k_a + h.weight_sa * k_s * k_a
 
         return jax.vmap(one)(hyper)

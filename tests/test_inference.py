@@ -5,11 +5,13 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pytest
 from scipy.optimize import minimize
 
 from bayes_cmab.data import Data, Outcomes, Rewards, Transitions, with_capacity
-from bayes_cmab.inference import MAP, maximise
+from bayes_cmab.inference import MAP, maximise, maximise_program
 from bayes_cmab.models import RewardModel
 from bayes_cmab.policies import EmbeddingPolicy
 from bayes_cmab.programs import Program, potential, sample_sites
@@ -85,7 +87,26 @@ def test_zero_rows_give_the_prior_mode() -> None:
         np.testing.assert_allclose(sites[name], value, rtol=1e-4)
 
 
-@pytest.mark.parametrize("field", ["every", "max_steps", "tolerance"])
+def two_modes() -> None:
+    """Have modes near exp(-1) and, the better one, exp(2)."""
+    x = jnp.log(numpyro.sample("x", dist.LogNormal(0.0, 2.0)))
+    both = jnp.stack([-0.5 * ((x + 1.0) / 0.2) ** 2, 3.0 - 0.5 * ((x - 2.0) / 0.2) ** 2])
+    numpyro.factor("likelihood", jax.scipy.special.logsumexp(both))
+
+
+def test_several_starts_find_the_better_of_two_modes() -> None:
+    program, start = Program(two_modes, ()), {"x": jnp.exp(-1.0)}
+    fit = jax.jit(partial(maximise_program, program), static_argnums=1)
+    one, _ = fit(start, MAP())
+    np.testing.assert_allclose(jnp.log(one["x"]), -1.0, atol=0.05)
+    several, info = fit(start, MAP(starts=8))
+    np.testing.assert_allclose(jnp.log(several["x"]), 2.0, atol=0.05)
+    assert bool(info.improved)
+    again, _ = fit(several, MAP(starts=8))
+    np.testing.assert_allclose(again["x"], several["x"], rtol=1e-3)
+
+
+@pytest.mark.parametrize("field", ["every", "max_steps", "tolerance", "starts"])
 def test_bad_settings_are_refused_by_name(field: str) -> None:
     with pytest.raises(ValueError, match=f"{field}: expected"):
         MAP(**{field: 0})

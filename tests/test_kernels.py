@@ -13,6 +13,7 @@ from sklearn.gaussian_process import kernels as sklearn_kernels
 
 from bayes_cmab import kernels
 from bayes_cmab.kernels import KERNELS, Measure
+from bayes_cmab.models import AnovaEmbeddingModel, EmbeddingModel, TransitionModel
 
 LENGTHSCALE = np.array([0.7, 1.4, 0.9])
 CENTRE = np.array([0.3, -0.2, 0.1])
@@ -20,6 +21,7 @@ SCALE = np.array([1.6, 2.0, 0.8])
 
 rbf = jax.jit(kernels.rbf)
 matern52 = jax.jit(kernels.matern52)
+matern32 = jax.jit(kernels.matern32)
 power_gram = jax.jit(kernels.power_gram, static_argnums=0, static_argnames="normalised")
 expected_power_gram = jax.jit(
     kernels.expected_power_gram, static_argnums=0, static_argnames="normalised"
@@ -48,6 +50,9 @@ def test_rbf_and_matern_equal_scikit_learn(d: int) -> None:
     np.testing.assert_allclose(
         matern52(x, y, lengthscale), sklearn_kernels.Matern(lengthscale, nu=2.5)(x, y), rtol=1e-12
     )
+    np.testing.assert_allclose(
+        matern32(x, y, lengthscale), sklearn_kernels.Matern(lengthscale, nu=1.5)(x, y), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -67,8 +72,27 @@ def test_gradients_are_finite_and_right_at_coincident_points(name: str) -> None:
         np.testing.assert_array_equal(gradients, np.zeros_like(gradients))
     # One step away from coincidence there is no jump: the slope is about -distance.
     slope, _ = gradient(x + np.array([[1e-7, 0.0]]), x, LENGTHSCALE[:2])
-    curvature = {"rbf": 1.0, "matern52": 5.0 / 3.0}[name] / LENGTHSCALE[0] ** 2
+    curvature = {"rbf": 1.0, "matern52": 5.0 / 3.0, "matern32": 3.0}[name] / LENGTHSCALE[0] ** 2
     np.testing.assert_allclose(slope[0, 0], -1e-7 * curvature, rtol=1e-5)
+
+
+def test_context_and_action_may_have_kernels_of_their_own() -> None:
+    assert kernels.factors("rbf") == (kernels.rbf, kernels.rbf)
+    assert kernels.factors(("matern52", "rbf")) == (kernels.matern52, kernels.rbf)
+    s, a, lengthscale = points(1, 3, 1), points(2, 3, 2), LENGTHSCALE
+    model = EmbeddingModel(kernel=("matern32", "rbf"))
+    sites = model.default_sites(1, 2) | {"embedding_lengthscale_a": lengthscale[:2]}
+    hyper = model.hyperparameters(sites)
+    got = jax.jit(model.gram)(hyper, s, a, s, a)
+    expected = matern32(s, s, hyper.lengthscale_s) * rbf(a, a, lengthscale[:2])
+    np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("model", [EmbeddingModel, AnovaEmbeddingModel, TransitionModel])
+@pytest.mark.parametrize("kernel", ["cubic", ("rbf",), ("rbf", "cubic")])
+def test_unknown_kernels_are_refused(model: type, kernel: object) -> None:
+    with pytest.raises(ValueError, match="kernel: expected one of 'rbf', 'matern52', 'matern32'"):
+        model(kernel=kernel)
 
 
 def trapezoid(mean: float, deviation: float, nodes: int) -> tuple[np.ndarray, np.ndarray]:

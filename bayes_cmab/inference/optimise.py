@@ -8,8 +8,10 @@ a normal density. Every function here is pure, and compiled once per capacity of
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import optimistix
+from jax import lax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int
 from numpyro.infer.util import constrain_fn, unconstrain_fn
@@ -17,7 +19,10 @@ from numpyro.infer.util import constrain_fn, unconstrain_fn
 from bayes_cmab.data import Data
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.policies.base import Policy
-from bayes_cmab.programs import Program, potential, sample_sites
+from bayes_cmab.programs import Program, coordinates, potential, sample_sites
+
+START_SPREAD = 0.7
+"""Standard deviation of the scattered starts, in unconstrained coordinates."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +41,17 @@ class MAP:
     every : rounds between two fits.
     max_steps : of the quasi-Newton optimiser (BFGS) in one fit.
     tolerance : relative and absolute, of the optimiser.
+    starts : of the search; the best end counts. The first is the last result, the second the
+        medians of the prior, the others scattered around these, always in the same places.
     """
 
     every: int = 5
     max_steps: int = 60
     tolerance: float = 1e-4
+    starts: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("every", "max_steps"):
+        for name in ("every", "max_steps", "starts"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
         if not self.tolerance > 0.0:
@@ -55,7 +63,7 @@ class FitInfo(NamedTuple):
 
     Attributes
     ----------
-    steps : of the optimiser.
+    steps : of the optimiser, from all starts.
     potential : minus the log posterior at the result.
     improved : whether the result is finite and no worse than the start; if not, the start is kept.
     """
@@ -73,16 +81,33 @@ def maximise_program(program: Program, start: Sites, settings: MAP) -> tuple[Sit
     def objective(position: Array, _: Any) -> Array:
         return potential(program, restore(position))
 
-    solver: Any = optimistix.BFGS(rtol=settings.tolerance, atol=settings.tolerance)
-    solution: Any = optimistix.minimise(
-        objective, solver, flat, max_steps=settings.max_steps, throw=False
-    )
-    before, after = objective(flat, None), objective(solution.value, None)
-    improved = jnp.isfinite(after) & (after <= before) & jnp.all(jnp.isfinite(solution.value))
-    best = jnp.where(improved, solution.value, flat)
-    info = FitInfo(solution.stats["num_steps"], jnp.where(improved, after, before), improved)
+    def search(position: Array) -> tuple[Array, Array, Array]:
+        solver: Any = optimistix.BFGS(rtol=settings.tolerance, atol=settings.tolerance)
+        solution: Any = optimistix.minimise(
+            objective, solver, position, max_steps=settings.max_steps, throw=False
+        )
+        value = objective(solution.value, None)
+        sound = jnp.isfinite(value) & jnp.all(jnp.isfinite(solution.value))
+        return solution.value, jnp.where(sound, value, jnp.inf), solution.stats["num_steps"]
+
+    if settings.starts == 1:
+        end, after, steps = search(flat)
+    else:
+        ends, values, each = lax.map(search, _starts(program, flat, settings.starts))
+        chosen = jnp.argmin(values)
+        end, after, steps = ends[chosen], values[chosen], jnp.sum(each)
+    before = objective(flat, None)
+    improved = after <= before
+    best = jnp.where(improved, end, flat)
+    info = FitInfo(steps, jnp.where(improved, after, before), improved)
     found: Sites = constrain_fn(model, arguments, {}, restore(best), return_deterministic=True)
     return found, info
+
+
+def _starts(program: Program, first: Float[Array, " k"], count: int) -> Float[Array, "starts k"]:
+    medians = coordinates(program).medians
+    scatter = jax.random.normal(jax.random.key(0), (count - 1, first.shape[0])).at[0].set(0.0)
+    return jnp.concatenate([first[None, :], medians[None, :] + START_SPREAD * scatter])
 
 
 def maximise[State](
