@@ -40,7 +40,8 @@ CLASSES: dict[str, type] = {
         *(models.RewardModel, models.TransitionModel),
         *(policies.DirectPolicy, policies.EmbeddingPolicy, policies.FunctionPolicy),
         *(policies.HyperparameterDraws, policies.KnownRewardPolicy, policies.MarginalPolicy),
-        *(policies.MarginalResidualPolicy, policies.ResidualPolicy, policies.TransitionPolicy),
+        *(policies.MarginalResidualPolicy, policies.ResidualPolicy, policies.StackedPolicy),
+        policies.TransitionPolicy,
         *(
             priors.AdditivePriors,
             priors.AnovaPriors,

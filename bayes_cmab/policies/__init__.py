@@ -9,6 +9,7 @@ from bayes_cmab.policies.known import KnownRewardPolicy
 from bayes_cmab.policies.marginal import MarginalPolicy
 from bayes_cmab.policies.marginal_residual import MarginalResidualPolicy
 from bayes_cmab.policies.residual import ResidualPolicy
+from bayes_cmab.policies.stacked import StackedPolicy
 from bayes_cmab.policies.transition import TransitionPolicy
 from bayes_cmab.programs import Program
 
@@ -24,6 +25,7 @@ __all__ = [
     "Policy",
     "Program",
     "ResidualPolicy",
+    "StackedPolicy",
     "TransitionPolicy",
     "averaged",
 ]
