@@ -6,7 +6,7 @@ A to D are the simulations of Martinez-Taboada & Sejdinovic (arXiv 2210.13692); 
 (s, a) is bimodal, in F its spread grows with the action and f has a cliff.
 
 All six share one form, so that g is exact up to rounding. P(r | s, a) is a mixture of equally
-probable N(mean_c(s, a), scale(a)^2 I) with scale(a) = noise + slope |a|, and f is additive,
+probable N(mean_c(s, a), scale(a)^2 I) with scale(a) = noise + slope abs(a), and f is additive,
 f(r) = 1 + 1.5 sum_j phi(r_j): E[f(R) | s, a] is a mean of one-dimensional Gaussian integrals.
 """
 
@@ -108,7 +108,7 @@ class Environment:
     intermediate_means
         (s, a), two scalars, to the means [n_components, d] of the mixture P(r | s, a).
     intermediate_noise, intermediate_noise_slope
-        The standard deviation of each r_j in a component is noise + slope |a|.
+        The standard deviation of each r_j in a component is noise + slope abs(a).
     coordinate_reward
         phi, elementwise, in f(r) = 1 + 1.5 sum_j phi(r_j).
     reward_dims
@@ -204,7 +204,7 @@ class Environment:
         ----------
         context, action
             s [1] and a [1], on the grid or off it. The error is of the size of rounding, but in F
-            it grows with |a| beyond the grid: below 1e-9 up to |a| = 7, 1e-6 at |a| = 10.
+            it grows with abs(a) beyond the grid: below 1e-9 up to 7, 1e-6 at 10.
 
         Returns
         -------
