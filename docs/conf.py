@@ -20,6 +20,7 @@ myst_heading_anchors = 3
 napoleon_google_docstring = False
 napoleon_use_param = False
 napoleon_use_rtype = False
+napoleon_custom_sections = ["Result"]
 napoleon_use_ivar = True  # fields of named tuples are documented already
 autodoc_typehints = "none"  # the shapes in the docstrings say more
 autodoc_member_order = "bysource"
@@ -37,8 +38,8 @@ def describe_entries(
 ) -> None:
     """Make prose of what napoleon would take for a type.
 
-    What follows ``name :`` goes to a line of its own, and so does a description under Returns that
-    has no type above it.
+    What follows ``name :`` goes to a line of its own, and Returns without a type is a section of
+    text.
     """
     given, lines[:] = list(lines), []
     section = ""
@@ -51,12 +52,8 @@ def describe_entries(
         if section in ("Parameters", "Attributes") and entry:
             lines += [entry[1], f"    {entry[2]}"]
         elif section == "Returns" and first and not typed:
-            lines[-2:] = [f":returns: {line}"]
-            section = "returned"
-        elif section == "returned" and line:
-            lines.append(f"    {line}")
+            lines[-2:] = ["Result", "------", line]
         else:
-            section = "" if section == "returned" else section
             lines.append(line)
 
 
