@@ -3,9 +3,11 @@
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from bayes_cmab import history, options, steps
@@ -170,12 +172,13 @@ class Agent:
         evaluation = self._evaluate(state, s, key)
         decision = evaluation.decision(len(self._ledger.tickets), self._actions)
         self._commit(self._ledger.issue(s, self._actions[decision.index]), state)
-        self._events += [*refits, Ask(self._round, steps.weights(self._core.policy, state))]
+        weights = steps.weights(self._core.policy, state)
+        self._events += [*refits, Ask(self._round, weights, decision.figures())]
         self._round += 1
         return decision
 
     def history(self) -> "pd.DataFrame":
-        """Return the fits of hyperparameters, and the weights of the draws at every decision.
+        """Return the fits of hyperparameters, and what was believed at every decision.
 
         Returns
         -------
@@ -255,6 +258,58 @@ class Agent:
         s = options.context_of(context, self._p)
         evaluation = self._evaluate(self._prepare(None)[0], s, None)
         return evaluation.table(self._actions, self._columns)
+
+    def report(self, path: str | Path, context: Numbers | None = None) -> Path:
+        """Write one self-contained HTML page about the agent, as the next ask would see it.
+
+        Data and their units, outcomes and expectations over the rounds, the uncertainty budget of
+        every decision, the scores of the actions, the hyperparameters (with pictures of their
+        draws, if there are any), the fits and the gate's verdicts, settings and versions. Like
+        `score` it may fit hyperparameters, and changes no decision. Where scores are not finite
+        the page says so instead of showing them.
+
+        Parameters
+        ----------
+        path : of the file, written atomically.
+        context : (p,) of the scores; by default the last one asked about.
+
+        Returns
+        -------
+        The path.
+        """
+        from bayes_cmab.diagnostics import versions  # ArviZ is slow to import
+        from bayes_cmab.report import Subject, write_report
+
+        state, refits = self._prepare(None)
+        core, tickets = self._core, self._ledger.tickets
+        s = np.zeros(0) if self._p == 0 else tickets[-1].context if tickets else None
+        if context is not None:
+            s = options.context_of(context, self._p)
+        scores, tree, problem = None, None, "There was no context yet: give one to see the scores."
+        try:
+            scores = None if s is None else self.score(s)
+            tree = self.posterior(s) if isinstance(core.policy, MarginalPolicy) else None
+        except FloatingPointError as error:
+            problem = str(error)
+        inferred = state.inferred
+        subject = Subject(
+            settings={name: repr(getattr(core, name)) for name in steps.SETTINGS}
+            | {"beta": repr(self._beta), "seed": str(self._seed)},
+            versions=versions(),
+            ledger=self._ledger,
+            scales=state.scales,
+            sites=state.sites if inferred is None else {},
+            events=(*self._events, *refits),
+            columns=self._columns,
+            actions=options.by_column(self._columns, [t.action for t in tickets]),
+            context=""
+            if s is None or not len(s)
+            else "in context " + ", ".join(f"{x:.4g}" for x in s),
+            scores=scores,
+            posterior=tree,
+            problem="" if s is not None and scores is not None else problem,
+        )
+        return write_report(subject, Path(path))
 
     def tell(
         self, ticket: int, *, intermediate: Numbers | None = None, outcome: Numbers | None = None

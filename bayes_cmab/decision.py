@@ -56,6 +56,10 @@ class Decision:
     variance_embedding_hyperparameters: float
     second_moment: float
 
+    def figures(self) -> dict[str, float]:
+        """Return what is reported of an action, by the names in ``FIGURES``."""
+        return {name: getattr(self, name) for name in FIGURES}
+
 
 class Evaluation(NamedTuple):
     """Moments and scores of the offered actions, in the units of the outcome.

@@ -1,9 +1,10 @@
-"""What happened to a live agent's hyperparameters, as a table."""
+"""What happened to a live agent, as a table: fits of its hyperparameters, and decisions."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from bayes_cmab.decision import FIGURES
 from bayes_cmab.inference.gate import Check, overall
 from bayes_cmab.validate import FloatArray
 
@@ -57,24 +58,26 @@ class Refit(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """The draws at one decision.
+    """What was believed at one decision.
 
     Attributes
     ----------
     round : of the decision.
     weights : (draws,) of each program, normalised; empty without draws.
+    figures : of the chosen action, by the names in ``FIGURES``, in the units of the outcome.
     """
 
     round: int
     weights: dict[str, FloatArray]
+    figures: dict[str, float]
 
 
 def table(events: list[Refit | Ask]) -> "pd.DataFrame":
     """Return one row per event.
 
     Columns: ``round``, ``event`` (``refit`` or ``ask``), ``program``, ``reason``, ``verdict``,
-    ``continued``, ``accepted``, ``effective_sample_size`` and ``weights``. An ask has a row for
-    each program with draws.
+    ``continued``, ``accepted``, ``effective_sample_size`` and ``weights``, and ``FIGURES``: what
+    was believed of the chosen action. An ask has a row for each program with draws.
     """
     import pandas as pd  # slow to import
 
@@ -96,10 +99,16 @@ def table(events: list[Refit | Ask]) -> "pd.DataFrame":
             continue
         for program, weights in event.weights.items() or [("", None)]:
             rows.append(
-                {"round": event.round, "event": "ask", "program": program, **_of_weights(weights)}
+                {
+                    "round": event.round,
+                    "event": "ask",
+                    "program": program,
+                    **_of_weights(weights),
+                    **event.figures,
+                }
             )
     columns = ["round", "event", "program", "reason", "verdict", "continued", "accepted"]
-    return pd.DataFrame(rows, columns=[*columns, "effective_sample_size", "weights"])
+    return pd.DataFrame(rows, columns=[*columns, "effective_sample_size", "weights", *FIGURES])
 
 
 def _of_weights(weights: FloatArray | None) -> dict[str, Any]:

@@ -42,6 +42,11 @@ def offered_actions(actions: Numbers) -> tuple[FloatArray, tuple[str, ...]]:
     return rows, columns
 
 
+def by_column(columns: tuple[str, ...], rows: list[FloatArray]) -> dict[str, list[Any]]:
+    """Return the values of rows (n, q), by the name of the column."""
+    return {name: [row[j] for row in rows] for j, name in enumerate(columns)}
+
+
 def context_of(context: Numbers | None, p: int) -> FloatArray:
     """Return one context (p,); there is none where p = 0."""
     if context is None and p > 0:

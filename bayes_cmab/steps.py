@@ -45,6 +45,10 @@ class Core(NamedTuple):
     measure: Callable[[Ledger], Scales] | None
 
 
+SETTINGS = ("policy", "inference", "acquisition", "gate")
+"""What of it a user chooses by name."""
+
+
 class AgentState(NamedTuple):
     """What an agent knows, in standardised units.
 

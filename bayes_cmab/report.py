@@ -1,0 +1,285 @@
+"""One self-contained HTML page on a live agent: what it saw, what it believes, whether to trust it.
+
+The page asks for nothing outside itself: figures are inline SVG, or PNG in the page.
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+
+from bayes_cmab import report_figures as figures
+from bayes_cmab import report_page as html
+from bayes_cmab import report_posterior as posterior
+from bayes_cmab.decision import PARTS
+from bayes_cmab.history import Ask, Refit
+from bayes_cmab.models.priors import Sites
+from bayes_cmab.scaling import Scales
+from bayes_cmab.storage import write_atomically
+from bayes_cmab.tickets import Ledger
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+MOST_ROWS = 15
+
+
+class Subject(NamedTuple):
+    """What a report is about.
+
+    Attributes
+    ----------
+    settings : what the agent is, by name.
+    versions : of the packages.
+    ledger, scales, sites, events : of the agent.
+    columns : of the actions.
+    actions : chosen so far, (rounds,) by column.
+    context : of the scores, in words; empty if there are no scores.
+    scores : the table of `Agent.score`; None if there is no context yet, or if it failed.
+    posterior : the tree of `Agent.posterior`, with draws.
+    problem : why there are no scores, or no posterior; else empty.
+    """
+
+    settings: dict[str, str]
+    versions: dict[str, str]
+    ledger: Ledger
+    scales: Scales
+    sites: Sites
+    events: tuple[Refit | Ask, ...]
+    columns: tuple[str, ...]
+    actions: dict[str, list[Any]]
+    context: str
+    scores: "pd.DataFrame | None"
+    posterior: "xr.DataTree | None"
+    problem: str
+
+
+def write_report(subject: Subject, path: Path) -> Path:
+    """Write the page, atomically; return where."""
+    sections = {
+        "Data so far": _data(subject),
+        "Outcomes over the rounds": _rounds(subject),
+        "Uncertainty budget": _budget(subject),
+        "Scores": _scores(subject),
+        "Hyperparameters": _hyperparameters(subject),
+        "Refits and the gate": _refits(subject),
+        "Settings and versions": html.table(
+            ("", ""), (subject.settings | subject.versions).items()
+        ),
+    }
+    written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    subtitle = f"{subject.settings['policy'].partition('(')[0]}, written {written}"
+    text = html.page("Report of a bandit agent", subtitle, _tiles(subject), sections)
+    write_atomically(path, lambda p: _write(p, text))
+    return path
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _tiles(subject: Subject) -> list[str]:
+    ledger = subject.ledger
+    transitions, outcomes, rewards = ledger.sizes()
+    mean = float(np.mean(ledger.rewards()[2])) if rewards else "none"
+    waiting = sum(t.intermediate is None or t.outcome is None for t in ledger.tickets)
+    return [
+        html.tile(len(ledger.tickets), "decisions"),
+        html.tile(transitions, "transitions (s, a, r)"),
+        html.tile(outcomes, "outcomes (r, y)"),
+        html.tile(waiting, "tickets waiting for r or y"),
+        html.tile(mean, "mean outcome of the decisions"),
+    ]
+
+
+def _data(subject: Subject) -> str:
+    ledger = subject.ledger
+    r, y = ledger.matched_and_unmatched()
+    elsewhere = len(ledger.outcomes)
+    s, a, intermediates = ledger.transitions()
+    if not len(intermediates) and not len(y) and not ledger.tickets:
+        return html.paragraph("Nothing yet: no decision, no transition, no outcome.")
+    tickets = ledger.tickets
+    counts = [
+        ("transitions from decisions", len(intermediates) - len(ledger.intermediates)),
+        ("transitions from elsewhere", len(ledger.intermediates)),
+        ("outcomes from decisions", len(y) - elsewhere),
+        ("outcomes from elsewhere", elsewhere),
+        ("tickets without an intermediate", sum(t.intermediate is None for t in tickets)),
+        ("tickets without an outcome", sum(t.outcome is None for t in tickets)),
+        (
+            "outcomes that wait for their intermediate",
+            sum(t.outcome is not None and t.intermediate is None for t in tickets),
+        ),
+    ]
+    every_r = np.concatenate([intermediates, ledger.unmatched])
+    every_y = np.concatenate([ledger.outcomes, ledger.rewards()[2]])
+    columns = []
+    for name, rows, units in (
+        ("context", s, subject.scales.context),
+        ("action", a, subject.scales.action),
+        ("intermediate", every_r, subject.scales.intermediate),
+        ("outcome", every_y[:, None], subject.scales.outcome),
+    ):
+        center, scale = np.atleast_1d(units.center), np.atleast_1d(units.scale)
+        for j in range(rows.shape[1]):
+            ends = (rows[:, j].min(), rows[:, j].max()) if len(rows) else ("none", "none")
+            label = name if rows.shape[1] == 1 else f"{name} {j}"
+            middle = float(center[j]) if abs(center[j]) > 1e-12 * scale[j] else 0.0
+            columns.append((label, middle, float(scale[j]), *map(_float, ends)))
+    drawn = ""
+    if len(every_r):
+        drawn = html.drawing(
+            figures.draw_data(
+                (r[elsewhere:], y[elsewhere:]), (r[:elsewhere], y[:elsewhere]), intermediates
+            ),
+            "Scatter plot of outcomes over intermediates",
+            "What f is learned from. Ticks at the foot are intermediates of transitions: where "
+            "they lie away from all outcomes, f is extrapolated.",
+        )
+    header = ("column", "unit: centre", "unit: scale", "smallest", "largest")
+    return (
+        html.table(("rows", "number"), counts)
+        + drawn
+        + "<h3>Columns and their units</h3>"
+        + html.table(header, columns)
+    )
+
+
+def _asks(subject: Subject) -> list[Ask]:
+    return [event for event in subject.events if isinstance(event, Ask)]
+
+
+def _rounds(subject: Subject) -> str:
+    asks = _asks(subject)
+    if not asks:
+        return html.paragraph("No decision yet.")
+    outcomes = np.array(
+        [np.nan if t.outcome is None else t.outcome for t in subject.ledger.tickets]
+    )
+    means, deviations = (
+        np.array([ask.figures[name] for ask in asks]) for name in ("mean", "standard_deviation")
+    )
+    return html.drawing(
+        figures.draw_rounds(outcomes, means, deviations, subject.actions),
+        "Outcomes, expectations and chosen actions over the rounds",
+        "Dots: the outcomes that have arrived, at the round of their decision. Line and band: what "
+        "the agent expected when it decided; the band is of the mean g and has no outcome noise in "
+        "it. Below: the actions chosen.",
+    )
+
+
+def _budget(subject: Subject) -> str:
+    asks = _asks(subject)
+    if not asks:
+        return html.paragraph("No decision yet.")
+    parts = {name: np.array([ask.figures[name] for ask in asks]) for name in PARTS}
+    last = {name: float(values[-1]) for name, values in parts.items()}
+    return _budget_in_words(last) + html.drawing(
+        figures.draw_budget(parts),
+        "Standard deviation of the chosen action's mean reward, and its parts, over the rounds",
+        "What is unknown of the chosen action. Blue parts shrink with outcomes (r, y), the "
+        "others with transitions (s, a, r).",
+    )
+
+
+def _budget_in_words(last: dict[str, float]) -> str:
+    """Say what would help to know, from the parts of the variance of a decision."""
+    total = sum(last.values())
+    if not total > 0.0:
+        return html.paragraph("At the last decision nothing was uncertain.")
+    reward = sum(value for name, value in last.items() if "reward" in name) / total
+    more = "outcomes (r, y)" if reward > 0.5 else "transitions (s, a, r)"
+    return html.paragraph(
+        f"At the last decision {100 * reward:.0f}% of the variance was about f and "
+        f"{100 * (1 - reward):.0f}% about P(r | s, a): more {more} would help most."
+    )
+
+
+def _scores(subject: Subject) -> str:
+    if subject.scores is None:
+        return html.paragraph(subject.problem, "warning" if subject.context else "")
+    columns = list(subject.columns)
+    shown = [*columns, "mean", "standard_deviation", "score"]
+    top = subject.scores.sort_values("score", ascending=False).head(MOST_ROWS)
+    rows = [[_float(value) for value in row] for row in top[shown].itertuples(index=False)]
+    where = f" {subject.context}" if subject.context else ""
+    drawn = html.drawing(
+        figures.draw_scores(subject.scores, subject.columns),
+        "Mean, interval and score of the actions",
+        f"What the next decision{where} would see, in the units of the outcome.",
+    )
+    return drawn + f"<h3>The {len(rows)} highest scores</h3>" + html.table(shown, rows)
+
+
+def _hyperparameters(subject: Subject) -> str:
+    rows: list[tuple[object, ...]] = []
+    tree = subject.posterior
+    if tree is not None:
+        for label, draws in posterior.sites_by_element(tree, "posterior").items():
+            quantiles = (float(q) for q in np.quantile(draws, (0.05, 0.5, 0.95)))
+            rows.append((label, float(draws.mean()), *quantiles))
+        header = ("hyperparameter", "mean", "5%", "50%", "95%")
+        text = "Draws of the last fit, in standardised units, before later rows reweighted them."
+        return html.paragraph(text) + html.table(header, rows) + _draws(tree)
+    for name, value in sorted(jax.device_get(subject.sites).items()):
+        flat = np.ravel(value)
+        labels = [name] if flat.size == 1 else [f"{name}[{i}]" for i in range(flat.size)]
+        rows += [(label, float(x)) for label, x in zip(labels, flat, strict=True)]
+    if not rows:
+        return html.paragraph("None.")
+    text = html.paragraph("Values in use, in standardised units.")
+    return text + html.table(("hyperparameter", "value"), rows)
+
+
+def _draws(tree: "xr.DataTree") -> str:
+    text = html.drawing(
+        posterior.draw_draws(tree),
+        "Prior and posterior intervals of the hyperparameters, and traces of their draws",
+        "Left: where prior and posterior are the same, the data say nothing. Right: chains that "
+        "agree cross each other all the time; the gate's checks are below.",
+    )
+    if "optimisation" in tree.children:
+        text += html.drawing(
+            posterior.draw_elbo(tree),
+            "Evidence lower bound over the steps",
+            "Variational inference has converged where the curve is level.",
+        )
+    if "posterior_predictive" in tree.children:
+        text += html.drawing(
+            posterior.draw_replicates(tree),
+            "Distribution of the outcomes and of predictions in their place",
+            "The reward model, checked: outcomes away from the blue lines do not fit it.",
+        )
+    return text
+
+
+def _refits(subject: Subject) -> str:
+    fits = [event for event in subject.events if isinstance(event, Refit)]
+    if not fits:
+        return html.paragraph("No fit of the hyperparameters yet.")
+    rows = [
+        (
+            *(fit.round, fit.program, fit.reason, fit.verdict or "not checked"),
+            "yes" if fit.continued else "no",
+            "in use" if fit.accepted else "not in use",
+        )
+        for fit in reversed(fits)
+    ]
+    header = ("before round", "program", "reason", "verdict", "continued", "result")
+    text = html.table(header, rows[:MOST_ROWS])
+    if len(rows) > MOST_ROWS:
+        text += html.paragraph(f"The last {MOST_ROWS} of {len(rows)} fits.", "soft")
+    checks = {fit.program: fit for fit in fits if fit.checks}
+    listed = [(fit.round, *check) for fit in checks.values() for check in fit.checks]
+    if listed:
+        names = ("round", "program", "criterion", "worst at", "value", "limit", "verdict")
+        text += "<h3>Checks of the last fit of each program</h3>" + html.table(names, listed)
+    return text
+
+
+def _float(value: object) -> object:
+    return float(value) if isinstance(value, np.floating | np.integer) else value
