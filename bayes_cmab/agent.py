@@ -12,6 +12,8 @@ from jaxtyping import Array, PRNGKeyArray
 
 from bayes_cmab import history, options, steps
 from bayes_cmab.acquisition import Acquisition, BetaSchedule, MatchedMomentsUCB
+from bayes_cmab.categories import Categories
+from bayes_cmab.categories import measure as measure_units
 from bayes_cmab.data import Data
 from bayes_cmab.decision import Decision, Evaluation
 from bayes_cmab.history import Ask, ConvergenceWarning, Refit
@@ -55,7 +57,8 @@ class Agent:
 
     Parameters
     ----------
-    actions : (k, q), offered in every round; a DataFrame names the columns.
+    actions : (k, q), offered in every round; a DataFrame names the columns. Columns of strings,
+        bools or pandas categories are categorical: see `bayes_cmab.categories`.
     policy : model and moments.
     inference : of the hyperparameters. `Fixed` keeps them; `MAP` refits them at the asks whose
         number, from zero, is a multiple of its ``every``, if there is any data. `NUTS` and `SVI`
@@ -67,13 +70,18 @@ class Agent:
         another pass; if that fails too, the last draws that passed stay in use, reweighted, and a
         `ConvergenceWarning` says so.
     beta : exploration weight, or its schedule.
-    dim_context, dim_intermediate : p and d; p = 0 means that there are no contexts.
+    dim_context, dim_intermediate : p and d; p = 0 means that there are no contexts. By default
+        p is the number of columns of ``context_sample`` if it is a DataFrame, else 1.
     seed : of the key ``fold_in(key(seed), round)``, with which ties are broken and
         hyperparameters and Thompson's scores are drawn.
     hyperparameters : all sites of the policy by name, in standardised units: kept, or the start
         of the first fit of `MAP`. By default the medians of the priors.
     scales : the units, if they are not to be measured.
-    context_sample : (n, p), rows to take the context's units from.
+    context_sample : (n, p), rows to take the context's units and categories from. A DataFrame
+        names the columns, and tables of contexts are then matched by name; without rows it does
+        only that.
+    categories : of columns, by name, where the offered actions or the sample do not have all of
+        them. One that was not declared is an error.
     reward_function : ``f`` where it is known: from an intermediate (d,) to a scalar, in the
         user's units, made of JAX operations. No outcome is needed then.
 
@@ -94,30 +102,36 @@ class Agent:
         acquisition: Acquisition = DEFAULT_ACQUISITION,
         gate: Gate = DEFAULT_GATE,
         beta: float | BetaSchedule = 0.25,
-        dim_context: int = 1,
+        dim_context: int | None = None,
         dim_intermediate: int = 1,
         seed: int = 0,
         hyperparameters: Mapping[str, Numbers] | None = None,
         scales: Scales | None = None,
         context_sample: Numbers | None = None,
+        categories: Categories | None = None,
         reward_function: Callable[[Array], Array] | None = None,
     ) -> None:
         require_x64()
-        self._p = p = options.whole_number(dim_context, "dim_context", least=0)
+        known = options.known_categories(categories)
+        sample, self._contexts = options.context_columns(context_sample, dim_context, known)
+        self._actions, self._offered, self._columns = options.offered_actions(actions, known)
+        options.check_categories(known, self._contexts, self._columns)
         self._d = d = options.whole_number(dim_intermediate, "dim_intermediate", least=1)
         self._seed = options.whole_number(seed, "seed", least=0)
-        self._actions, self._columns = options.offered_actions(actions)
-        q = self._actions.shape[1]
+        p, q = self._contexts.width, self._columns.width
         base = options.policy_of(policy, reward_function, d)
         sites = options.sites_of(hyperparameters, base.default_sites(p, q, d), inference)
         used = options.inferred_policy(base, inference)
         options.check_acquisition(acquisition, used)
         self._beta = options.beta_schedule(beta)
-        sample = None
-        if context_sample is not None:
-            sample = as_rows(context_sample, "context_sample", p).copy()
         ledger = Ledger.empty(p, q, d)
-        measure = partial(Ledger.measure, offered=self._actions, context_sample=sample)
+        measure = partial(
+            measure_units,
+            contexts=self._contexts,
+            actions=self._columns,
+            offered=self._actions,
+            context_sample=sample,
+        )
         measured = measure if scales is None else None
         self._core = Core(used, inference, acquisition, options.gate_of(gate), measured)
         units = measure(ledger) if scales is None else options.scales_of(scales, p, q, d)
@@ -167,10 +181,10 @@ class Agent:
         ConvergenceWarning
             If a fit of the hyperparameters failed at the gate.
         """
-        s = options.context_of(context, self._p)
+        s = options.context_of(context, self._contexts)
         state, refits = self._prepare(key)
         evaluation = self._evaluate(state, s, key)
-        decision = evaluation.decision(len(self._ledger.tickets), self._actions)
+        decision = evaluation.decision(len(self._ledger.tickets), self._offered)
         self._commit(self._ledger.issue(s, self._actions[decision.index]), state)
         weights = steps.weights(self._core.policy, state)
         self._events += [*refits, Ask(self._round, weights, decision.figures())]
@@ -223,8 +237,10 @@ class Agent:
         state, refits = self._prepare(None)
         predictions: dict[str, FloatArray] = {}
         if context is not None or self._ledger.tickets:
-            last = self._ledger.tickets[-1].context if context is None else context
-            evaluation = self._evaluate(state, options.context_of(last, self._p), None)
+            s = self._ledger.tickets[-1].context
+            if context is not None:
+                s = options.context_of(context, self._contexts)
+            evaluation = self._evaluate(state, s, None)
             predictions = evaluation.figures()
         fits = [event for event in (*self._events, *refits) if isinstance(event, Refit)]
         information = {
@@ -235,7 +251,8 @@ class Agent:
             "gate": [[fit.round, fit.program, fit.reason, fit.verdict] for fit in fits],
         }
         key = jax.random.fold_in(self._key(None), 3)
-        arguments = (policy, state, self._actions, self._columns, predictions, key, information)
+        labels = {"s_dim": self._contexts.labels, "a_dim": self._columns.labels}
+        arguments = (policy, state, self._actions, labels, predictions, key, information)
         return posterior_tree(*arguments)
 
     def score(self, context: Numbers | None = None) -> "pd.DataFrame":
@@ -255,9 +272,9 @@ class Agent:
         FloatingPointError
             As in `ask`.
         """
-        s = options.context_of(context, self._p)
+        s = options.context_of(context, self._contexts)
         evaluation = self._evaluate(self._prepare(None)[0], s, None)
-        return evaluation.table(self._actions, self._columns)
+        return evaluation.table(self._columns.restore(self._actions))
 
     def report(self, path: str | Path, context: Numbers | None = None) -> Path:
         """Write one self-contained HTML page about the agent, as the next ask would see it.
@@ -282,13 +299,14 @@ class Agent:
 
         state, refits = self._prepare(None)
         core, tickets = self._core, self._ledger.tickets
-        s = np.zeros(0) if self._p == 0 else tickets[-1].context if tickets else None
+        s = tickets[-1].context if tickets else None if self._contexts.names else np.zeros(0)
         if context is not None:
-            s = options.context_of(context, self._p)
+            s = options.context_of(context, self._contexts)
         scores, tree, problem = None, None, "There was no context yet: give one to see the scores."
         try:
-            scores = None if s is None else self.score(s)
-            tree = self.posterior(s) if isinstance(core.policy, MarginalPolicy) else None
+            if s is not None:
+                scores = self._evaluate(state, s, None).table(self._columns.restore(self._actions))
+            tree = self.posterior(context) if isinstance(core.policy, MarginalPolicy) else None
         except FloatingPointError as error:
             problem = str(error)
         inferred = state.inferred
@@ -301,10 +319,8 @@ class Agent:
             sites=state.sites if inferred is None else {},
             events=(*self._events, *refits),
             columns=self._columns,
-            actions=options.by_column(self._columns, [t.action for t in tickets]),
-            context=""
-            if s is None or not len(s)
-            else "in context " + ", ".join(f"{x:.4g}" for x in s),
+            contexts=self._contexts,
+            context=s,
             scores=scores,
             posterior=tree,
             problem="" if s is not None and scores is not None else problem,
@@ -360,9 +376,9 @@ class Agent:
         contexts : (n, p); None if there are no contexts. actions : (n, q), any.
         intermediates : (n, d).
         """
-        a = as_rows(actions, "actions", self._actions.shape[1])
+        a = self._columns.rows(actions, "actions")
         r = as_rows(intermediates, "intermediates", self._d)
-        s = options.contexts_of(contexts, len(a), self._p)
+        s = options.contexts_of(contexts, len(a), self._contexts)
         same_length(contexts=s, actions=a, intermediates=r)
         self._outgrow(self._ledger.add_transitions(s, a, r))
 

@@ -1,9 +1,10 @@
 """What an agent answers: its evaluation of the offered actions, and the decision it takes."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Array, Float, Int
 
 from bayes_cmab.acquisition import select
@@ -34,7 +35,7 @@ class Decision:
     Attributes
     ----------
     ticket : number by which to tell the consequences.
-    action : (q,) in the user's units.
+    action : (q,) in the user's units; with categorical columns, the values as they were offered.
     index : row of the action in the offered set.
     mean, standard_deviation : of ``g``, in the units of the outcome.
     score : of the acquisition; ``mean + sqrt(beta) * standard_deviation`` by default.
@@ -44,7 +45,7 @@ class Decision:
     """
 
     ticket: int
-    action: FloatArray
+    action: npt.NDArray[Any]
     index: int
     mean: float
     standard_deviation: float
@@ -114,8 +115,8 @@ class Evaluation(NamedTuple):
         values = (m.mean, np.sqrt(m.variance), self.score, *parts)
         return {name: np.asarray(value) for name, value in zip(FIGURES, values, strict=True)}
 
-    def decision(self, ticket: int, actions: FloatArray) -> Decision:
-        """Return the decision for the chosen one of the actions (k, q)."""
+    def decision(self, ticket: int, actions: npt.NDArray[Any]) -> Decision:
+        """Return the decision for the chosen one of the actions (k, q), as the user wrote them."""
         i = int(self.chosen)
         return Decision(
             ticket=ticket,
@@ -125,9 +126,8 @@ class Evaluation(NamedTuple):
             **{name: float(values[i]) for name, values in self.figures().items()},
         )
 
-    def table(self, actions: FloatArray, columns: tuple[str, ...]) -> "pd.DataFrame":
-        """Return one row per action: its columns, and ``FIGURES``."""
+    def table(self, offered: dict[str, npt.NDArray[Any]]) -> "pd.DataFrame":
+        """Return one row per action: its columns (k,), by name, and ``FIGURES``."""
         import pandas as pd  # here, because it would be a third of the package's import time
 
-        offered = dict(zip(columns, actions.T, strict=True))
         return pd.DataFrame(offered | self.figures())

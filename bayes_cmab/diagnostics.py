@@ -52,7 +52,7 @@ def posterior_tree(
     policy: MarginalPolicy,
     state: AgentState,
     offered: FloatArray,
-    columns: tuple[str, ...],
+    labels: dict[str, tuple[str, ...]],
     predictions: dict[str, FloatArray],
     key: PRNGKeyArray,
     information: dict[str, Any],
@@ -62,7 +62,8 @@ def posterior_tree(
     Parameters
     ----------
     policy, state : of the agent, after a fit.
-    offered, columns : the actions (k, q) and the names of their columns.
+    offered : the actions (k, q).
+    labels : of the columns of contexts and actions, by the name of their dimension.
     predictions : figures of each action, (k,) each; empty if there is no context yet.
     key : for the draws of the prior and of the predictive distributions.
     information : for the JSON attribute.
@@ -110,11 +111,10 @@ def posterior_tree(
                 )
             },
         }
-    p, d = data.transitions.contexts.shape[1], data.outcomes.intermediates.shape[1]
+    d = data.outcomes.intermediates.shape[1]
     coords: dict[str, Any] = {
         "r_dim": [f"intermediate_{i}" for i in range(d)],
-        "s_dim": [f"context_{i}" for i in range(p)],
-        "a_dim": list(columns),
+        **{dim: list(names) for dim, names in labels.items()},
         "obs_id": np.arange(size),
         "transition_id": np.arange(int(data.transitions.size)),
         "action": np.arange(len(offered)),

@@ -6,16 +6,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Array
 
 from bayes_cmab.acquisition import Acquisition, BetaSchedule, ConstantBeta, Thompson
+from bayes_cmab.categories import Categories, Columns, is_table
 from bayes_cmab.decision import FIGURES
 from bayes_cmab.inference import MAP, NUTS, SVI, Fixed, Sampler
 from bayes_cmab.inference.gate import Gate
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.policies import EmbeddingPolicy, KnownRewardPolicy, MarginalPolicy, Policy
 from bayes_cmab.scaling import Scales, Units
-from bayes_cmab.validate import FloatArray, Numbers, as_positive, as_rows, as_vector
+from bayes_cmab.validate import FloatArray, Numbers, as_positive, as_vector
 
 
 def whole_number(value: int, name: str, *, least: int) -> int:
@@ -25,40 +27,67 @@ def whole_number(value: int, name: str, *, least: int) -> int:
     return int(value)
 
 
-def offered_actions(actions: Numbers) -> tuple[FloatArray, tuple[str, ...]]:
-    """Return the offered set (k, q) and the names of its columns."""
-    rows = np.array(as_rows(actions, "actions"))
+def offered_actions(
+    actions: Numbers, categories: Categories
+) -> tuple[FloatArray, npt.NDArray[Any], Columns]:
+    """Return the offered set as numbers (k, q), as the user wrote it, and its columns."""
+    columns = Columns.of(actions, "actions", "action").declare(categories)
+    rows = np.array(columns.rows(actions, "actions"))
     if not rows.size:
         raise ValueError(f"actions: expected at least one row and one column, got {rows.shape}")
-    default = [f"action_{j}" for j in range(rows.shape[1])]
-    columns = tuple(str(name) for name in getattr(actions, "columns", default))
-    taken = [name for j, name in enumerate(columns) if name in (*FIGURES, *columns[:j])]
+    taken = [n for j, n in enumerate(columns.names) if n in (*FIGURES, *columns.names[:j])]
     if taken:
         reserved = ", ".join(FIGURES)
         raise ValueError(
             f"actions: expected distinct column names other than {reserved}, got {taken[0]!r}"
         )
     rows.setflags(write=False)
-    return rows, columns
+    return rows, columns.restore_rows(rows), columns
 
 
-def by_column(columns: tuple[str, ...], rows: list[FloatArray]) -> dict[str, list[Any]]:
-    """Return the values of rows (n, q), by the name of the column."""
-    return {name: [row[j] for row in rows] for j, name in enumerate(columns)}
+def context_columns(
+    sample: Numbers | None, dim_context: int | None, categories: Categories
+) -> tuple[FloatArray | None, Columns]:
+    """Return a sample of contexts as numbers, if it has rows, and the columns of contexts."""
+    if sample is not None and dim_context is None and is_table(sample):
+        dim_context = len(sample.columns)
+    p = 1 if dim_context is None else whole_number(dim_context, "dim_context", least=0)
+    if sample is None:
+        return None, Columns.numeric(p, "context").declare(categories)
+    columns = Columns.of(sample, "context_sample", "context", p).declare(categories)
+    rows = columns.rows(sample, "context_sample")
+    return (rows.copy() if len(rows) else None), columns
 
 
-def context_of(context: Numbers | None, p: int) -> FloatArray:
+def known_categories(categories: Categories | None) -> Categories:
+    """Return given categories, none for None."""
+    if categories is not None and not isinstance(categories, Mapping):
+        raise ValueError(f"categories: expected a dict, got {type(categories).__name__}")
+    return categories or {}
+
+
+def check_categories(categories: Categories, contexts: Columns, actions: Columns) -> None:
+    """Refuse categories of a column that is not there, or that is there twice."""
+    for name in categories:
+        homes = (name in contexts.names) + (name in actions.names)
+        if homes != 1:
+            listed = ", ".join([*contexts.names, *actions.names])
+            found = "twice" if homes else "not at all"
+            raise ValueError(f"categories: expected columns of {listed}; {name!r} is {found} there")
+
+
+def context_of(context: Numbers | None, columns: Columns) -> FloatArray:
     """Return one context (p,); there is none where p = 0."""
-    if context is None and p > 0:
-        raise ValueError(f"context: expected {p} number{'s' * (p != 1)}, got None")
-    return as_vector(context, "context", p)
+    if context is None and (size := len(columns.names)) > 0:
+        raise ValueError(f"context: expected {size} number{'s' * (size != 1)}, got None")
+    return columns.row(context, "context")
 
 
-def contexts_of(contexts: Numbers | None, size: int, p: int) -> FloatArray:
+def contexts_of(contexts: Numbers | None, size: int, columns: Columns) -> FloatArray:
     """Return contexts (n, p); with p = 0, ``size`` rows without columns for None."""
-    if contexts is None and p > 0:
-        raise ValueError(f"contexts: expected {p} column{'s' * (p != 1)}, got None")
-    return as_rows(np.zeros((size, 0)) if contexts is None else contexts, "contexts", p)
+    if contexts is None and (width := len(columns.names)) > 0:
+        raise ValueError(f"contexts: expected {width} column{'s' * (width != 1)}, got None")
+    return columns.rows(np.zeros((size, 0)) if contexts is None else contexts, "contexts")
 
 
 def policy_of(

@@ -5,7 +5,7 @@ The page asks for nothing outside itself: figures are inline SVG, or PNG in the 
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import numpy as np
@@ -13,12 +13,14 @@ import numpy as np
 from bayes_cmab import report_figures as figures
 from bayes_cmab import report_page as html
 from bayes_cmab import report_posterior as posterior
+from bayes_cmab.categories import Columns
 from bayes_cmab.decision import PARTS
 from bayes_cmab.history import Ask, Refit
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.scaling import Scales
 from bayes_cmab.storage import write_atomically
 from bayes_cmab.tickets import Ledger
+from bayes_cmab.validate import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,9 +37,8 @@ class Subject(NamedTuple):
     settings : what the agent is, by name.
     versions : of the packages.
     ledger, scales, sites, events : of the agent.
-    columns : of the actions.
-    actions : chosen so far, (rounds,) by column.
-    context : of the scores, in words; empty if there are no scores.
+    columns, contexts : those of the actions and of the contexts.
+    context : (p,) of the scores, as numbers; None if there is none yet.
     scores : the table of `Agent.score`; None if there is no context yet, or if it failed.
     posterior : the tree of `Agent.posterior`, with draws.
     problem : why there are no scores, or no posterior; else empty.
@@ -49,9 +50,9 @@ class Subject(NamedTuple):
     scales: Scales
     sites: Sites
     events: tuple[Refit | Ask, ...]
-    columns: tuple[str, ...]
-    actions: dict[str, list[Any]]
-    context: str
+    columns: Columns
+    contexts: Columns
+    context: FloatArray | None
     scores: "pd.DataFrame | None"
     posterior: "xr.DataTree | None"
     problem: str
@@ -118,16 +119,17 @@ def _data(subject: Subject) -> str:
     every_r = np.concatenate([intermediates, ledger.unmatched])
     every_y = np.concatenate([ledger.outcomes, ledger.rewards()[2]])
     columns = []
-    for name, rows, units in (
-        ("context", s, subject.scales.context),
-        ("action", a, subject.scales.action),
-        ("intermediate", every_r, subject.scales.intermediate),
-        ("outcome", every_y[:, None], subject.scales.outcome),
+    d = every_r.shape[1]
+    names = ["intermediate"] if d == 1 else [f"intermediate {j}" for j in range(d)]
+    for labels, rows, units in (
+        (subject.contexts.labels, s, subject.scales.context),
+        (subject.columns.labels, a, subject.scales.action),
+        (names, every_r, subject.scales.intermediate),
+        (["outcome"], every_y[:, None], subject.scales.outcome),
     ):
         center, scale = np.atleast_1d(units.center), np.atleast_1d(units.scale)
-        for j in range(rows.shape[1]):
+        for j, label in enumerate(labels):
             ends = (rows[:, j].min(), rows[:, j].max()) if len(rows) else ("none", "none")
-            label = name if rows.shape[1] == 1 else f"{name} {j}"
             middle = float(center[j]) if abs(center[j]) > 1e-12 * scale[j] else 0.0
             columns.append((label, middle, float(scale[j]), *map(_float, ends)))
     drawn = ""
@@ -163,8 +165,9 @@ def _rounds(subject: Subject) -> str:
     means, deviations = (
         np.array([ask.figures[name] for ask in asks]) for name in ("mean", "standard_deviation")
     )
+    chosen = np.array([ticket.action for ticket in subject.ledger.tickets])
     return html.drawing(
-        figures.draw_rounds(outcomes, means, deviations, subject.actions),
+        figures.draw_rounds(outcomes, means, deviations, subject.columns.restore(chosen)),
         "Outcomes, expectations and chosen actions over the rounds",
         "Dots: the outcomes that have arrived, at the round of their decision. Line and band: what "
         "the agent expected when it decided; the band is of the mean g and has no outcome noise in "
@@ -201,18 +204,27 @@ def _budget_in_words(last: dict[str, float]) -> str:
 
 def _scores(subject: Subject) -> str:
     if subject.scores is None:
-        return html.paragraph(subject.problem, "warning" if subject.context else "")
-    columns = list(subject.columns)
+        kind = "" if subject.context is None else "warning"
+        return html.paragraph(subject.problem, kind)
+    columns = list(subject.columns.names)
     shown = [*columns, "mean", "standard_deviation", "score"]
     top = subject.scores.sort_values("score", ascending=False).head(MOST_ROWS)
     rows = [[_float(value) for value in row] for row in top[shown].itertuples(index=False)]
-    where = f" {subject.context}" if subject.context else ""
+    where = _context_in_words(subject)
     drawn = html.drawing(
-        figures.draw_scores(subject.scores, subject.columns),
+        figures.draw_scores(subject.scores, subject.columns.names),
         "Mean, interval and score of the actions",
         f"What the next decision{where} would see, in the units of the outcome.",
     )
     return drawn + f"<h3>The {len(rows)} highest scores</h3>" + html.table(shown, rows)
+
+
+def _context_in_words(subject: Subject) -> str:
+    if subject.context is None or not len(subject.context):
+        return ""
+    values = subject.contexts.restore(subject.context[None, :])
+    listed = (f"{name} = {figures.short(value[0])}" for name, value in values.items())
+    return f" with {', '.join(listed)}"
 
 
 def _hyperparameters(subject: Subject) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
@@ -86,7 +87,7 @@ def draw_rounds(
     outcomes: FloatArray,
     means: FloatArray,
     deviations: FloatArray,
-    actions: dict[str, list[Any]],
+    actions: dict[str, npt.NDArray[Any]],
 ) -> str:
     """Draw outcomes beside what was expected of them, and the chosen actions, over the rounds.
 
@@ -110,6 +111,9 @@ def draw_rounds(
         axes[0].plot(rounds, outcomes, "o", color=INK, markersize=3.2, label="outcome y")
         axes[0].set_ylabel("outcome")
         for axis, (name, values) in zip(axes[1:], shown.items(), strict=True):
+            if values.dtype == object:
+                levels, values = np.unique(values.astype(str), return_inverse=True)
+                axis.set_yticks(np.arange(len(levels)), [plain(level) for level in levels])
             axis.plot(rounds, values, "o", color=ORANGE, markersize=3.0)
             axis.set_ylabel(plain(name))
         axes[-1].set_xlabel("round")
@@ -208,7 +212,7 @@ def _score_curve(scores: "pd.DataFrame", column: str) -> str:
 def _score_ranking(scores: "pd.DataFrame", columns: tuple[str, ...]) -> str:
     top = scores.head(MOST_RANKED)
     mean, sd = top["mean"].to_numpy(), top["standard_deviation"].to_numpy()
-    names = [", ".join(_short(value) for value in row) for row in top[list(columns)].to_numpy()]
+    names = [", ".join(short(value) for value in row) for row in top[list(columns)].to_numpy()]
     rows = np.arange(len(top))
 
     def draw(figure: Figure) -> None:
@@ -227,7 +231,8 @@ def _score_ranking(scores: "pd.DataFrame", columns: tuple[str, ...]) -> str:
     return svg("scores", (7.2, 1.1 + 0.19 * len(top)), draw)
 
 
-def _short(value: object) -> str:
+def short(value: object) -> str:
+    """Return a number in four digits, anything else as it is."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

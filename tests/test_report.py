@@ -112,7 +112,7 @@ def test_the_report_of_a_fixed_agent_and_that_it_changes_nothing(tmp_path: Path)
     page = read(agent.report(tmp_path / "report.html", 0.5))
     assert page.tags.count("svg") == 4
     assert NASTY in page.text  # escaped, and shown as it is
-    assert "in context 0.5" in page.text
+    assert "with context_0 = 0.5 would see" in page.text
     assert "4decisions" in page.text
     assert "outcomes from elsewhere2" in page.text
     assert "outcomes that wait for their intermediate1" in page.text
