@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.scipy.special import ndtr
+from jax.scipy.stats import norm
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from bayes_cmab.moments import Moments
@@ -161,7 +162,13 @@ class MixtureQuantile:
 
         start = (jnp.min(component, axis=0), jnp.max(component, axis=0))
         low, high = lax.fori_loop(0, self.steps, halve, start)
-        return policy.moments(state, context, actions), 0.5 * (low + high)
+        found = lax.stop_gradient(0.5 * (low + high))
+        # Bisection knows no derivative: that of the implicit function, from one step of Newton.
+        z = (found[None, :] - mixture.mean) / scale
+        density = lax.stop_gradient(mixture.weight @ (norm.pdf(z) / scale))
+        newton = (level - mixture.weight @ ndtr(z)) / jnp.maximum(density, np.finfo(float).tiny)
+        quantile = found + newton - lax.stop_gradient(newton)
+        return policy.moments(state, context, actions), quantile
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from bayes_cmab import history, options, steps
 from bayes_cmab.acquisition import Acquisition, BetaSchedule, MatchedMomentsUCB
+from bayes_cmab.boxes import Box
 from bayes_cmab.categories import Categories
 from bayes_cmab.categories import measure as measure_units
 from bayes_cmab.data import Data
@@ -58,7 +59,8 @@ class Agent:
     Parameters
     ----------
     actions : (k, q), offered in every round; a DataFrame names the columns. Columns of strings,
-        bools or pandas categories are categorical: see `bayes_cmab.categories`.
+        bools or pandas categories are categorical: see `bayes_cmab.categories`. Or a `Box`, whose
+        candidates give the action's units.
     policy : model and moments.
     inference : of the hyperparameters. `Fixed` keeps them; `MAP` refits them at the asks whose
         number, from zero, is a multiple of its ``every``, if there is any data. `NUTS` and `SVI`
@@ -95,7 +97,7 @@ class Agent:
 
     def __init__(
         self,
-        actions: Numbers,
+        actions: Numbers | Box,
         *,
         policy: Policy[Any] = DEFAULT_POLICY,
         inference: Fixed | MAP | Sampler = DEFAULT_INFERENCE,
@@ -114,7 +116,8 @@ class Agent:
         require_x64()
         known = options.known_categories(categories)
         sample, self._contexts = options.context_columns(context_sample, dim_context, known)
-        self._actions, self._offered, self._columns = options.offered_actions(actions, known)
+        self._box = actions if isinstance(actions, Box) else None
+        self._actions, self._columns = options.offered_actions(actions, known)
         options.check_categories(known, self._contexts, self._columns)
         self._d = d = options.whole_number(dim_intermediate, "dim_intermediate", least=1)
         self._seed = options.whole_number(seed, "seed", least=0)
@@ -183,9 +186,10 @@ class Agent:
         """
         s = options.context_of(context, self._contexts)
         state, refits = self._prepare(key)
-        evaluation = self._evaluate(state, s, key)
-        decision = evaluation.decision(len(self._ledger.tickets), self._offered)
-        self._commit(self._ledger.issue(s, self._actions[decision.index]), state)
+        points, evaluation = self._evaluate(state, s, key)
+        offered = self._columns.restore_rows(points)
+        decision = evaluation.decision(len(self._ledger.tickets), offered)
+        self._commit(self._ledger.issue(s, points[decision.index]), state)
         weights = steps.weights(self._core.policy, state)
         self._events += [*refits, Ask(self._round, weights, decision.figures())]
         self._round += 1
@@ -235,12 +239,12 @@ class Agent:
                 f"posterior: expected an agent with NUTS or SVI, got {self._core.inference!r}"
             )
         state, refits = self._prepare(None)
-        predictions: dict[str, FloatArray] = {}
+        points, predictions = self._actions, dict[str, FloatArray]()
         if context is not None or self._ledger.tickets:
             s = self._ledger.tickets[-1].context
             if context is not None:
                 s = options.context_of(context, self._contexts)
-            evaluation = self._evaluate(state, s, None)
+            points, evaluation = self._evaluate(state, s, None)
             predictions = evaluation.figures()
         fits = [event for event in (*self._events, *refits) if isinstance(event, Refit)]
         information = {
@@ -252,7 +256,7 @@ class Agent:
         }
         key = jax.random.fold_in(self._key(None), 3)
         labels = {"s_dim": self._contexts.labels, "a_dim": self._columns.labels}
-        arguments = (policy, state, self._actions, labels, predictions, key, information)
+        arguments = (policy, state, points, labels, predictions, key, information)
         return posterior_tree(*arguments)
 
     def score(self, context: Numbers | None = None) -> "pd.DataFrame":
@@ -265,7 +269,8 @@ class Agent:
         Returns
         -------
         One row per action: its columns, ``mean``, ``standard_deviation``, ``score``,
-        and the five parts of the variance (see `Decision`).
+        and the five parts of the variance (see `Decision`). Of a `Box`: its candidates, and then
+        the tops of the climbs.
 
         Raises
         ------
@@ -273,8 +278,8 @@ class Agent:
             As in `ask`.
         """
         s = options.context_of(context, self._contexts)
-        evaluation = self._evaluate(self._prepare(None)[0], s, None)
-        return evaluation.table(self._columns.restore(self._actions))
+        points, evaluation = self._evaluate(self._prepare(None)[0], s, None)
+        return evaluation.table(self._columns.restore(points))
 
     def report(self, path: str | Path, context: Numbers | None = None) -> Path:
         """Write one self-contained HTML page about the agent, as the next ask would see it.
@@ -305,7 +310,8 @@ class Agent:
         scores, tree, problem = None, None, "There was no context yet: give one to see the scores."
         try:
             if s is not None:
-                scores = self._evaluate(state, s, None).table(self._columns.restore(self._actions))
+                points, evaluation = self._evaluate(state, s, None)
+                scores = evaluation.table(self._columns.restore(points))
             tree = self.posterior(context) if isinstance(core.policy, MarginalPolicy) else None
         except FloatingPointError as error:
             problem = str(error)
@@ -404,14 +410,14 @@ class Agent:
 
     def _evaluate(
         self, state: AgentState, context: FloatArray, key: PRNGKeyArray | None
-    ) -> Evaluation:
+    ) -> tuple[FloatArray, Evaluation]:
         beta = as_positive(as_vector(self._beta(self._round), "beta", 1)[0], "beta", zero=True)
-        core = self._core
-        evaluation: Evaluation = jax.device_get(
-            steps.evaluate(
-                *(core.policy, core.acquisition, state, context, self._actions, beta),
-                self._key(key),
-            )
-        )
+        known = (self._core.policy, self._core.acquisition, state, context)
+        points = self._actions
+        if self._box is None:
+            found = steps.evaluate(*known, points, beta, self._key(key))
+            evaluation: Evaluation = jax.device_get(found)
+        else:
+            points, evaluation = self._box.evaluate(*known, points, beta, self._key(key))
         evaluation.check(self._round)
-        return evaluation
+        return points, evaluation

@@ -36,7 +36,7 @@ class Decision:
     ----------
     ticket : number by which to tell the consequences.
     action : (q,) in the user's units; with categorical columns, the values as they were offered.
-    index : row of the action in the offered set.
+    index : row of the action in the offered set; with a `Box`, in the table of `Agent.score`.
     mean, standard_deviation : of ``g``, in the units of the outcome.
     score : of the acquisition; ``mean + sqrt(beta) * standard_deviation`` by default.
     variance_reward, variance_embedding, variance_transition, variance_reward_hyperparameters,

@@ -6,10 +6,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
 from jaxtyping import Array
 
 from bayes_cmab.acquisition import Acquisition, BetaSchedule, ConstantBeta, Thompson
+from bayes_cmab.boxes import Box
 from bayes_cmab.categories import Categories, Columns, is_table
 from bayes_cmab.decision import FIGURES
 from bayes_cmab.inference import MAP, NUTS, SVI, Fixed, Sampler
@@ -27,12 +27,13 @@ def whole_number(value: int, name: str, *, least: int) -> int:
     return int(value)
 
 
-def offered_actions(
-    actions: Numbers, categories: Categories
-) -> tuple[FloatArray, npt.NDArray[Any], Columns]:
-    """Return the offered set as numbers (k, q), as the user wrote it, and its columns."""
-    columns = Columns.of(actions, "actions", "action").declare(categories)
-    rows = np.array(columns.rows(actions, "actions"))
+def offered_actions(actions: Numbers | Box, categories: Categories) -> tuple[FloatArray, Columns]:
+    """Return the offered set as numbers (k, q), and its columns; the candidates of a box."""
+    if isinstance(actions, Box):
+        columns, rows = Columns(actions.columns, (None,) * len(actions.low)), actions.cover()
+    else:
+        columns = Columns.of(actions, "actions", "action").declare(categories)
+        rows = np.array(columns.rows(actions, "actions"))
     if not rows.size:
         raise ValueError(f"actions: expected at least one row and one column, got {rows.shape}")
     taken = [n for j, n in enumerate(columns.names) if n in (*FIGURES, *columns.names[:j])]
@@ -42,7 +43,7 @@ def offered_actions(
             f"actions: expected distinct column names other than {reserved}, got {taken[0]!r}"
         )
     rows.setflags(write=False)
-    return rows, columns.restore_rows(rows), columns
+    return rows, columns
 
 
 def context_columns(
