@@ -208,7 +208,7 @@ def _scores(subject: Subject) -> str:
         return html.paragraph(subject.problem, kind)
     columns = list(subject.columns.names)
     shown = [*columns, "mean", "standard_deviation", "score"]
-    top = subject.scores.sort_values("score", ascending=False).head(MOST_ROWS)
+    top = figures.best_first(subject.scores, subject.columns.names).head(MOST_ROWS)
     rows = [[_float(value) for value in row] for row in top[shown].itertuples(index=False)]
     where = _context_in_words(subject)
     drawn = html.drawing(

@@ -8,8 +8,9 @@ import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
 
 from bayes_cmab.decision import PARTS
 from bayes_cmab.plots import STYLE
@@ -141,8 +142,7 @@ def draw_budget(parts: dict[str, FloatArray]) -> str:
         left.plot(rounds, np.sqrt(total), color=INK, linewidth=1.3, marker="o", markersize=2.2)
         if np.all(total > 0.0):
             left.set_yscale("log")
-            for place in (left.yaxis.set_major_formatter, left.yaxis.set_minor_formatter):
-                place(StrMethodFormatter("{x:.3g}"))
+            round_ticks(left.yaxis)
         left.set_ylabel("standard deviation of g")
         edges = np.append(rounds, len(rounds)) - 0.5
         below = np.zeros(len(total))
@@ -173,7 +173,14 @@ def draw_scores(scores: "pd.DataFrame", columns: tuple[str, ...]) -> str:
     """
     if len(columns) == 1 and scores[columns[0]].dtype.kind in "fi":
         return _score_curve(scores.sort_values(columns[0]), columns[0])
-    return _score_ranking(scores.sort_values("score", ascending=False), columns)
+    return _score_ranking(best_first(scores, columns), columns)
+
+
+def best_first(scores: "pd.DataFrame", columns: tuple[str, ...]) -> "pd.DataFrame":
+    """Return the rows by falling score, each action once as far as four digits tell."""
+    ranked = scores.sort_values("score", ascending=False)
+    names = ranked[list(columns)].map(short)
+    return ranked[~names.duplicated()]
 
 
 def _score_curve(scores: "pd.DataFrame", column: str) -> str:
@@ -234,6 +241,13 @@ def _score_ranking(scores: "pd.DataFrame", columns: tuple[str, ...]) -> str:
 def short(value: object) -> str:
     """Return a number in four digits, anything else as it is."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def round_ticks(axis: Axis) -> None:
+    """Put plain numbers at 1, 2 and 5 times the powers of ten of a logarithmic axis."""
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_locator(NullLocator())
 
 
 def legend(figure: Figure, axis: Axes, columns: int = 4) -> None:

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
+from matplotlib.ticker import MaxNLocator
 
-from bayes_cmab.report_figures import BLUE, GREY, INK, legend, plain, svg
+from bayes_cmab.report_figures import BLUE, GREY, INK, legend, plain, round_ticks, svg
 from bayes_cmab.validate import FloatArray
 
 if TYPE_CHECKING:
@@ -40,9 +40,7 @@ def draw_draws(tree: "xr.DataTree") -> str:
             _interval(left, values, 0.0, BLUE, "posterior, 50% and 90%")
             if min(values.min(), prior[name].min()) > 0.0:
                 left.set_xscale("log")
-                left.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-                left.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-                left.xaxis.set_minor_locator(NullLocator())
+                round_ticks(left.xaxis)
             left.set_yticks([])
             left.set_ylim(-0.6, 1.6)
             left.set_title(plain(name), loc="left")

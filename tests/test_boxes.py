@@ -86,6 +86,18 @@ def test_the_seed_decides_among_equals() -> None:
     assert len(set(actions)) > 2
 
 
+def test_the_units_of_a_boxs_actions_do_not_matter() -> None:
+    scores = []
+    for low, high in ((-2.0, 2.0), (1e5, 5e5)):
+        a = low + (high - low) * np.linspace(0.0, 1.0, 7)
+        agent = Agent(Box(low, high, candidates=32, starts=4, steps=10), beta=0.1)
+        agent.add_transitions(np.zeros(7), a, np.sin(np.arange(7.0)))
+        agent.add_outcomes(np.linspace(-1.0, 1.0, 7), np.linspace(-1.0, 1.0, 7) ** 2)
+        decision = agent.ask(0.0)
+        scores.append((decision.score, (decision.action[0] - low) / (high - low)))
+    np.testing.assert_allclose(*scores, rtol=1e-6)
+
+
 def test_thompson_draws_at_the_candidates() -> None:
     box = Box(-1.0, 1.0, candidates=16, starts=2, steps=5)
     agent = Agent(box, acquisition=Thompson())

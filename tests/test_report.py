@@ -15,6 +15,7 @@ import xarray as xr
 
 from bayes_cmab import MAP, NUTS, SVI, Agent, DirectPolicy, Gate
 from bayes_cmab.decision import FIGURES, PARTS
+from bayes_cmab.report_figures import best_first
 from bayes_cmab.report_page import number, table
 from bayes_cmab.report_posterior import draw_draws, draw_elbo, draw_replicates, sites_by_element
 
@@ -154,6 +155,11 @@ def test_the_report_of_an_agent_with_draws(
     assert page.tags.count("svg") == drawings
     for words in ("embedding_lengthscale_s[0]", "Checks of the last fit", "chain 0", "first"):
         assert words in page.text
+
+
+def test_an_action_that_several_climbs_reach_is_listed_once() -> None:
+    scores = pd.DataFrame({"a": [0.1, 0.30000001, 0.3, 0.2], "score": [1.0, 3.0, 2.0, 2.5]})
+    assert best_first(scores, ("a",))["score"].tolist() == [3.0, 2.5, 1.0]
 
 
 def test_the_figures_of_draws() -> None:
