@@ -7,16 +7,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import jax
 import numpy as np
 
 from bayes_cmab import report_figures as figures
 from bayes_cmab import report_page as html
-from bayes_cmab import report_posterior as posterior
 from bayes_cmab.categories import Columns
 from bayes_cmab.decision import PARTS
 from bayes_cmab.history import Ask, Refit
 from bayes_cmab.models.priors import Sites
+from bayes_cmab.report_posterior import hyperparameters
 from bayes_cmab.scaling import Scales
 from bayes_cmab.storage import write_atomically
 from bayes_cmab.tickets import Ledger
@@ -65,7 +64,7 @@ def write_report(subject: Subject, path: Path) -> Path:
         "Outcomes over the rounds": _rounds(subject),
         "Uncertainty budget": _budget(subject),
         "Scores": _scores(subject),
-        "Hyperparameters": _hyperparameters(subject),
+        "Hyperparameters": hyperparameters(subject.sites, subject.posterior),
         "Refits and the gate": _refits(subject),
         "Settings and versions": html.table(
             ("", ""), (subject.settings | subject.versions).items()
@@ -225,48 +224,6 @@ def _context_in_words(subject: Subject) -> str:
     values = subject.contexts.restore(subject.context[None, :])
     listed = (f"{name} = {figures.short(value[0])}" for name, value in values.items())
     return f" with {', '.join(listed)}"
-
-
-def _hyperparameters(subject: Subject) -> str:
-    rows: list[tuple[object, ...]] = []
-    tree = subject.posterior
-    if tree is not None:
-        for label, draws in posterior.sites_by_element(tree, "posterior").items():
-            quantiles = (float(q) for q in np.quantile(draws, (0.05, 0.5, 0.95)))
-            rows.append((label, float(draws.mean()), *quantiles))
-        header = ("hyperparameter", "mean", "5%", "50%", "95%")
-        text = "Draws of the last fit, in standardised units, before later rows reweighted them."
-        return html.paragraph(text) + html.table(header, rows) + _draws(tree)
-    for name, value in sorted(jax.device_get(subject.sites).items()):
-        flat = np.ravel(value)
-        labels = [name] if flat.size == 1 else [f"{name}[{i}]" for i in range(flat.size)]
-        rows += [(label, float(x)) for label, x in zip(labels, flat, strict=True)]
-    if not rows:
-        return html.paragraph("None.")
-    text = html.paragraph("Values in use, in standardised units.")
-    return text + html.table(("hyperparameter", "value"), rows)
-
-
-def _draws(tree: "xr.DataTree") -> str:
-    text = html.drawing(
-        posterior.draw_draws(tree),
-        "Prior and posterior intervals of the hyperparameters, and traces of their draws",
-        "Left: where prior and posterior are the same, the data say nothing. Right: chains that "
-        "agree cross each other all the time; the gate's checks are below.",
-    )
-    if "optimisation" in tree.children:
-        text += html.drawing(
-            posterior.draw_elbo(tree),
-            "Evidence lower bound over the steps",
-            "Variational inference has converged where the curve is level.",
-        )
-    if "posterior_predictive" in tree.children:
-        text += html.drawing(
-            posterior.draw_replicates(tree),
-            "Distribution of the outcomes and of predictions in their place",
-            "The reward model, checked: outcomes away from the blue lines do not fit it.",
-        )
-    return text
 
 
 def _refits(subject: Subject) -> str:

@@ -1,12 +1,15 @@
-"""Figures of the draws of a live agent's hyperparameters, for its report."""
+"""The section on the hyperparameters in a live agent's report, and the figures of their draws."""
 
 from typing import TYPE_CHECKING
 
+import jax
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from bayes_cmab import report_page as html
+from bayes_cmab.models.priors import Sites
 from bayes_cmab.report_figures import BLUE, GREY, INK, legend, plain, round_ticks, svg
 from bayes_cmab.validate import FloatArray
 
@@ -16,6 +19,48 @@ if TYPE_CHECKING:
 CHAIN_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 MOST_REPLICATES = 50
+
+
+def hyperparameters(sites: Sites, tree: "xr.DataTree | None") -> str:
+    """Return the section on the hyperparameters: of their draws, or else of their values."""
+    rows: list[tuple[object, ...]] = []
+    if tree is not None:
+        for label, draws in sites_by_element(tree, "posterior").items():
+            quantiles = (float(q) for q in np.quantile(draws, (0.05, 0.5, 0.95)))
+            rows.append((label, float(draws.mean()), *quantiles))
+        header = ("hyperparameter", "mean", "5%", "50%", "95%")
+        text = "Draws of the last fit, in standardised units, before later rows reweighted them."
+        return html.paragraph(text) + html.table(header, rows) + _draws(tree)
+    for name, value in sorted(jax.device_get(sites).items()):
+        flat = np.ravel(value)
+        labels = [name] if flat.size == 1 else [f"{name}[{i}]" for i in range(flat.size)]
+        rows += [(label, float(x)) for label, x in zip(labels, flat, strict=True)]
+    if not rows:
+        return html.paragraph("None.")
+    text = html.paragraph("Values in use, in standardised units.")
+    return text + html.table(("hyperparameter", "value"), rows)
+
+
+def _draws(tree: "xr.DataTree") -> str:
+    text = html.drawing(
+        draw_draws(tree),
+        "Prior and posterior intervals of the hyperparameters, and traces of their draws",
+        "Left: where prior and posterior are the same, the data say nothing. Right: chains that "
+        "agree cross each other all the time; the gate's checks are below.",
+    )
+    if "optimisation" in tree.children:
+        text += html.drawing(
+            draw_elbo(tree),
+            "Evidence lower bound over the steps",
+            "Variational inference has converged where the curve is level.",
+        )
+    if "posterior_predictive" in tree.children:
+        text += html.drawing(
+            draw_replicates(tree),
+            "Distribution of the outcomes and of predictions in their place",
+            "The reward model, checked: outcomes away from the blue lines do not fit it.",
+        )
+    return text
 
 
 def sites_by_element(tree: "xr.DataTree", group: str) -> dict[str, FloatArray]:
