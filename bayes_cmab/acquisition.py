@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 from jax.scipy.special import ndtr
 from jax.scipy.stats import norm
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from bayes_cmab.moments import Moments
 from bayes_cmab.policies import Policy
@@ -195,7 +195,10 @@ def upper_confidence_bound(moments: Moments, beta: Float[Array, ""]) -> Float[Ar
     return moments.mean + jnp.sqrt(beta * moments.variance)
 
 
-def select(uniform: Float[Array, " k"], score: Float[Array, " k"]) -> Int[Array, ""]:
+
+def select(
+    uniform: Float[Array, " k"], score: Float[Array, " k"], allowed: Bool[Array, " k"] | None = None
+) -> Int[Array, ""]:
     """Return the index of the highest score, ties broken at random.
 
     A score that is not finite is never hidden: it makes the index -1.
@@ -204,7 +207,13 @@ def select(uniform: Float[Array, " k"], score: Float[Array, " k"]) -> Int[Array,
     ----------
     uniform : (k,) draws on [0, 1) from the agent's key.
     score : (k,).
+    allowed : (k,) which actions may be chosen; by default all.
     """
+    if allowed is not None:
+        finite = jnp.all(jnp.isfinite(score) | ~allowed)
+        score = jnp.where(allowed, score, -jnp.inf)
+    else:
+        finite = jnp.all(jnp.isfinite(score))
     tie = score == jnp.max(score)
     index = jnp.argmax(jnp.where(tie, uniform, -1.0))
-    return jnp.where(jnp.all(jnp.isfinite(score)), index, -1)
+    return jnp.where(finite, index, -1)

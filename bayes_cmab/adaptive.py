@@ -6,7 +6,7 @@ is reached or the data outgrow their capacity; then the host decides whether to 
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,8 +20,7 @@ from bayes_cmab.environments import Environment, Purpose, stream, trial_key
 from bayes_cmab.inference import MAP, Fixed, Sampler
 from bayes_cmab.inference.gate import overall
 from bayes_cmab.inference.marginal import Inferred, infer, settle
-from bayes_cmab.policies.marginal import PROGRAMS, MarginalPolicy
-from bayes_cmab.posteriors import MarginalPosterior
+from bayes_cmab.policies import DrawsPolicy
 from bayes_cmab.rounds import (
     LEVELS,
     AgentSpec,
@@ -46,14 +45,14 @@ class Progress(NamedTuple):
     round : number of rounds played.
     posterior, data : after them; no posterior before the first fit.
     record : (rounds,) of the whole trial, filled so far.
-    shares : (rounds, 2) see `Record`.
+    shares : (rounds, programs) see `Record`.
     """
 
     round: Int[Array, ""]
-    posterior: MarginalPosterior | None
+    posterior: Any
     data: Data
     record: Round
-    shares: Float[Array, "rounds 2"]
+    shares: Float[Array, "rounds programs"]
 
 
 def play_adaptive(
@@ -88,27 +87,27 @@ def _play_trial(
     checkpoints: tuple[int, ...],
 ) -> Record:
     policy, sampler = agent.policy, agent.inference
-    if isinstance(sampler, Fixed | MAP) or not isinstance(policy, MarginalPolicy):
-        raise ValueError(f"policy: expected a MarginalPolicy with a sampler, got {policy!r}")
+    if isinstance(sampler, Fixed | MAP) or not isinstance(policy, DrawsPolicy):
+        raise ValueError(f"policy: expected a DrawsPolicy with a sampler, got {policy!r}")
     rounds = scene.world.outcomes.shape[0]
     offline = int(scene.data.outcomes.size)
     measured = {min(checkpoint, rounds) for checkpoint in checkpoints}
     fits, failures = np.zeros((2, rounds), np.int8)
     covered = []
     inferred: Inferred | None = None
-    progress = Progress(
-        jnp.asarray(0), None, scene.data, _blank(rounds), jnp.full((rounds, 2), jnp.nan)
-    )
+    shares = jnp.full((rounds, len(policy.names)), jnp.nan)
+    progress = Progress(jnp.asarray(0), None, scene.data, _blank(rounds), shares)
     for end in segment_ends(rounds, None, checkpoints):
         rows = capacity_at(rounds, end)
         data = grow(progress.data, rows, rows + offline)
         grown = data.outcomes.outcomes.shape != progress.data.outcomes.outcomes.shape
         progress = progress._replace(data=data)
         if grown and inferred is not None:
-            _, posterior = settle(policy, inferred.draws, data, jnp.zeros(2, bool))
+            old = jnp.zeros(len(policy.names), bool)
+            _, posterior = settle(policy, inferred.draws, data, old)
             progress = progress._replace(posterior=posterior)
         while (t := int(progress.round)) < end:
-            names = due(sampler, inferred, t, np.asarray(progress.shares[t - 1]))
+            names = due(policy, sampler, inferred, t, np.asarray(progress.shares[t - 1]))
             if names:
                 fit_key = jax.random.fold_in(stream(key, t, Purpose.AGENT), 2)
                 inferred, posterior, attempts = infer(
@@ -135,18 +134,22 @@ def _play_trial(
 
 
 def due(
-    sampler: Sampler, inferred: Inferred | None, round_index: int, shares: np.ndarray
+    policy: DrawsPolicy[Any],
+    sampler: Sampler,
+    inferred: Inferred | None,
+    round_index: int,
+    shares: np.ndarray,
 ) -> tuple[str, ...]:
     """Return the programs to fit before a round.
 
     Parameters
     ----------
-    shares : (2,) effective sample size over the number of draws, for ``PROGRAMS``.
+    shares : (programs,) effective sample size over the number of draws.
     """
     if inferred is None or sampler.refit.scheduled(round_index):
-        return PROGRAMS
-    uneven = zip(PROGRAMS, shares, strict=True)
-    return tuple(name for name, share in uneven if share < sampler.refit.least_share)
+        return policy.names
+    pairs = zip(policy.names, shares, strict=True)
+    return policy.joined(tuple(name for name, share in pairs if share < sampler.refit.least_share))
 
 
 def _blank(rounds: int) -> Round:
@@ -156,7 +159,7 @@ def _blank(rounds: int) -> Round:
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _advance(
-    policy: MarginalPolicy,
+    policy: DrawsPolicy[Any],
     acquisition: Acquisition,
     scales: Scales,
     offered: Float[Array, "k q"],

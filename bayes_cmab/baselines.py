@@ -1,13 +1,20 @@
 r"""Moments of the agents that CBMP-UCB is compared with, from the same data and posteriors."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from bayes_cmab.kernels import expected_power_gram, power_coefficients
+from bayes_cmab.kernels import power_coefficients
 from bayes_cmab.linalg import row_mask
-from bayes_cmab.models import EmbeddingModel, RewardModel, TransitionModel
+from bayes_cmab.models import (
+    EmbeddingModel,
+    RewardHyperparameters,
+    RewardModel,
+    TransitionModel,
+)
 from bayes_cmab.moments import Moments, assemble_moments
 from bayes_cmab.posteriors import (
     EmbeddingPosterior,
@@ -162,14 +169,12 @@ def atom_moments(
     hyper = reward.hyper
     seen = row_mask(reward.size, reward.points.shape[0])
 
-    def gram(m: Array, v: Array, n: Array, w: Array) -> Array:
-        return hyper.reward_variance * expected_power_gram(
-            model.power, m, v, n, w, hyper.lengthscale_r, hyper.measure, normalised=True
-        )
+    def with_itself(m: Array, v: Array) -> Array:
+        return model.expected_gram(hyper, m[None], v[None], m[None], v[None])[0, 0]
 
-    cross = gram(mean, variance, reward.points, jnp.zeros_like(reward.points))
+    cross = model.smoothed_gram(hyper, reward.points, mean, variance).T
     cross = jnp.where(seen[None, :], cross + hyper.mean_variance, 0.0)
-    own = jax.vmap(lambda m, v: gram(m[None], v[None], m[None], v[None])[0, 0])(mean, variance)
+    own = jax.vmap(with_itself)(mean, variance)
     whitened = cross @ reward.factor.inverse.T
     response = reward_offset(model, reward) + cross @ reward_alpha(model, reward)
     return response, own + hyper.mean_variance - jnp.sum(whitened**2, axis=1)
@@ -188,29 +193,67 @@ def variance_of_smoothed_mean(
     ``c_j = s_f^2 alpha_j D^(-1/2) exp(-((A + delta S)/D) rho_j^2 / 2)`` (products over the
     dimensions), so the product of terms j and k has a Gaussian expectation over h: with
     ``P = 2 A / D`` and ``Q = B (rho_j + rho_k) / D`` it is
-    ``(1 + P V)^(-1/2) exp((-P m^2/2 + Q m + Q^2 V/2) / (1 + P V))``.
+    ``(1 + P V)^(-1/2) exp((-P m^2/2 + Q m + Q^2 V/2) / (1 + P V))``. Where ``f`` is a sum, the
+    same holds for a term of one component and a term of another, whose ``A / D`` and ``B / D``
+    take the place of half of ``P`` and of ``Q``.
     """
-    hyper = reward.hyper
-    _, A, B = power_coefficients(model.power, hyper.lengthscale_r, hyper.measure)
+    rho = reward.points - reward.hyper.measure_mean[None, :]
+    centred = m - reward.hyper.measure_mean
+    seen = row_mask(reward.size, rho.shape[0])
+    alpha = jnp.where(seen, reward_alpha(model, reward), 0.0)
+    total = jnp.zeros(())
+    for one, other, count in model.interactions(reward.hyper):
+        x, y = (_smooth(model.power, h, rho, S) for h in (one, other))
+        covariance = _product(x, y, alpha, centred, V) - (
+            _mean(x, alpha, centred, V) * _mean(y, alpha, centred, V)
+        )
+        total = total + count * covariance
+    return total
+
+
+class _Smooth(NamedTuple):
+    """Terms ``exp(level_j - curvature h^2 / 2 + slope_j h)`` of a component, per dimension of h."""
+
+    level: Float[Array, " M"]
+    curvature: Float[Array, " d"]
+    slope: Float[Array, "M d"]
+    variance: Float[Array, ""]
+
+
+def _smooth(
+    power: int, hyper: RewardHyperparameters, rho: Float[Array, "M d"], S: Float[Array, " d"]
+) -> _Smooth:
+    _, A, B = power_coefficients(power, hyper.lengthscale_r, hyper.measure)
     delta = (A - B) * (A + B)
     D = 1.0 + A * S
-    rho = reward.points - hyper.measure_mean[None, :]
-    h = m - hyper.measure_mean
-    factor = -0.5 * (rho**2 @ ((A + delta * S) / D)) - 0.5 * jnp.sum(jnp.log(D))
-    alpha = jnp.where(row_mask(reward.size, rho.shape[0]), reward_alpha(model, reward), 0.0)
-    b = (B / D)[None, :] * rho
+    level = -0.5 * (rho**2 @ ((A + delta * S) / D)) - 0.5 * jnp.sum(jnp.log(D))
+    return _Smooth(level, A / D, (B / D)[None, :] * rho, hyper.reward_variance)
 
-    def expectation(P: Array) -> tuple[Array, Array]:
-        """Return the logarithm of ``E_h`` of one term, as a constant and a part of each term."""
-        shrink = 1.0 + P * V
-        constant = -0.5 * jnp.sum(P * h**2 / shrink + jnp.log(shrink))
-        return constant, b @ (h / shrink) + 0.5 * (b**2 @ (V / shrink))
 
-    level_one, own_one = expectation(A / D)
-    level_two, own_two = expectation(2.0 * A / D)
-    first = alpha @ jnp.exp(factor + own_one + level_one)
-    coupling = (b * (V / (1.0 + 2.0 * A / D * V))[None, :]) @ b.T
-    each = factor + own_two + 0.5 * level_two
-    pairs = jnp.exp(each[:, None] + each[None, :] + coupling)
-    second = jnp.sum(alpha[:, None] * alpha[None, :] * pairs)
-    return hyper.reward_variance**2 * (second - first**2)
+def _mean(
+    x: _Smooth, alpha: Float[Array, " M"], m: Float[Array, " d"], V: Float[Array, " d"]
+) -> Float[Array, ""]:
+    shrink = 1.0 + x.curvature * V
+    constant = -0.5 * jnp.sum(x.curvature * m**2 / shrink + jnp.log(shrink))
+    own = x.slope @ (m / shrink) + 0.5 * (x.slope**2 @ (V / shrink))
+    return x.variance * (alpha @ jnp.exp(x.level + own + constant))
+
+
+def _product(
+    x: _Smooth,
+    y: _Smooth,
+    alpha: Float[Array, " M"],
+    m: Float[Array, " d"],
+    V: Float[Array, " d"],
+) -> Float[Array, ""]:
+    P = x.curvature + y.curvature
+    shrink = 1.0 + P * V
+    constant = -0.5 * jnp.sum(P * m**2 / shrink + jnp.log(shrink))
+
+    def own(z: _Smooth) -> Array:
+        return z.level + z.slope @ (m / shrink) + 0.5 * (z.slope**2 @ (V / shrink))
+
+    left, right = own(x) + 0.5 * constant, own(y) + 0.5 * constant
+    coupling = (x.slope * (V / shrink)[None, :]) @ y.slope.T
+    pairs = jnp.exp(left[:, None] + right[None, :] + coupling)
+    return x.variance * y.variance * jnp.sum(alpha[:, None] * alpha[None, :] * pairs)

@@ -14,10 +14,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optimistix
 from jax import lax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
-from scipy.stats import qmc
 
 from bayes_cmab.acquisition import Acquisition, Thompson
 from bayes_cmab.decision import Evaluation
@@ -88,6 +86,8 @@ class Box:
         low, high = np.array(self.low), np.array(self.high)
         if len(low) == 1:
             return np.linspace(low, high, self.candidates)
+        from scipy.stats import qmc  # slow to import
+
         points = qmc.Halton(len(low), rng=np.random.default_rng(0)).random(self.candidates)
         return np.asarray(np.clip(low + points * (high - low), low, high))
 
@@ -155,7 +155,8 @@ def search(
         points = jnp.concatenate([candidates, within])
     moments, score = look(points)
     uniform = jax.random.uniform(key, score.shape)
-    return points, Evaluation.of(moments, score, uniform, units.outcome)
+    allowed = jnp.ones(score.shape, bool)
+    return points, Evaluation.of(moments, score, uniform, allowed, units.outcome)
 
 
 def spread(
@@ -180,6 +181,8 @@ def climb(
     In angles, ``place = (1 - cos(angle)) / 2``, there are no faces, and a maximum on a face is an
     ordinary one.
     """
+    import optimistix  # slow to import
+
     start = jnp.arccos(1.0 - 2.0 * jnp.clip(first, INSIDE, 1.0 - INSIDE))
 
     def depth(angle: Array, _: Any) -> Array:

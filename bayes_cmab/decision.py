@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from bayes_cmab.acquisition import select
 from bayes_cmab.moments import NEGATIVITY_TOLERANCE, Moments
@@ -14,6 +14,9 @@ from bayes_cmab.validate import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from bayes_cmab.columns import Columns
+    from bayes_cmab.offers import Offer
 
 PARTS = (
     "variance_reward",
@@ -36,7 +39,8 @@ class Decision:
     ----------
     ticket : number by which to tell the consequences.
     action : (q,) in the user's units; with categorical columns, the values as they were offered.
-    index : row of the action in the offered set; with a `Box`, in the table of `Agent.score`.
+    index : row of the action in the offered set, or in the actions of the call; of a `Box`, in the
+        table of `Agent.score`.
     mean, standard_deviation : of ``g``, in the units of the outcome.
     score : of the acquisition; ``mean + sqrt(beta) * standard_deviation`` by default.
     variance_reward, variance_embedding, variance_transition, variance_reward_hyperparameters,
@@ -57,13 +61,9 @@ class Decision:
     variance_embedding_hyperparameters: float
     second_moment: float
 
-    def figures(self) -> dict[str, float]:
-        """Return what is reported of an action, by the names in ``FIGURES``."""
-        return {name: getattr(self, name) for name in FIGURES}
-
 
 class Evaluation(NamedTuple):
-    """Moments and scores of the offered actions, in the units of the outcome.
+    """Moments and scores of actions (see `Offer`), in the units of the outcome.
 
     Attributes
     ----------
@@ -82,6 +82,7 @@ class Evaluation(NamedTuple):
         moments: Moments,
         score: Float[Array, " k"],
         uniform: Float[Array, " k"],
+        allowed: Bool[Array, " k"],
         units: Units,
     ) -> Self:
         """Choose by standardised scores (see `select`) and restore the units; pure JAX."""
@@ -91,7 +92,7 @@ class Evaluation(NamedTuple):
             mean=units.restore(moments.mean),
             **{name: squared * getattr(moments, name) for name in squares},
         )
-        return cls(select(uniform, score), restored, units.restore(score))
+        return cls(select(uniform, score, allowed), restored, units.restore(score))
 
     def check(self, round_index: int) -> None:
         """Raise `FloatingPointError` if a score is not finite or a variance truly negative."""
@@ -108,26 +109,28 @@ class Evaluation(NamedTuple):
                 "for rows so close to each other"
             )
 
-    def figures(self) -> dict[str, FloatArray]:
+    def figures(self, offer: "Offer") -> dict[str, FloatArray]:
         """Return what is reported of each action, (k,), by the names in ``FIGURES``."""
         m = self.moments
         parts = (getattr(m, name) for name in PARTS)
         values = (m.mean, np.sqrt(m.variance), self.score, *parts)
-        return {name: np.asarray(value) for name, value in zip(FIGURES, values, strict=True)}
+        return {
+            name: np.asarray(value)[offer.rows] for name, value in zip(FIGURES, values, strict=True)
+        }
 
-    def decision(self, ticket: int, actions: npt.NDArray[Any]) -> Decision:
-        """Return the decision for the chosen one of the actions (k, q), as the user wrote them."""
-        i = int(self.chosen)
+    def decision(self, ticket: int, offer: "Offer", columns: "Columns") -> Decision:
+        """Return the decision for the chosen action."""
+        i = int(np.flatnonzero(offer.rows == int(self.chosen))[0])
         return Decision(
             ticket=ticket,
-            action=actions[i].copy(),
+            action=columns.restore_rows(offer.given[[i]])[0],
             index=i,
             second_moment=float(self.moments.second_moment),
-            **{name: float(values[i]) for name, values in self.figures().items()},
+            **{name: float(values[i]) for name, values in self.figures(offer).items()},
         )
 
-    def table(self, offered: dict[str, npt.NDArray[Any]]) -> "pd.DataFrame":
-        """Return one row per action: its columns (k,), by name, and ``FIGURES``."""
+    def table(self, offer: "Offer", columns: "Columns") -> "pd.DataFrame":
+        """Return one row per action: its columns, and ``FIGURES``."""
         import pandas as pd  # here, because it would be a third of the package's import time
 
-        return pd.DataFrame(offered | self.figures())
+        return pd.DataFrame(columns.restore(offer.given) | self.figures(offer))

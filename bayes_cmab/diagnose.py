@@ -10,8 +10,8 @@ import pandas as pd
 import xarray as xr
 
 from bayes_cmab.diagnostics import ATTRIBUTE
+from bayes_cmab.files import write_atomically
 from bayes_cmab.inference.gate import Check
-from bayes_cmab.storage import write_atomically
 
 
 def load_posterior(path: Path) -> xr.DataTree:

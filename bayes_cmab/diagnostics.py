@@ -7,7 +7,6 @@ likelihood is composite, so it gives hyperparameters but no pointwise log likeli
 import json
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import version
 from typing import Any
 
 import jax
@@ -16,16 +15,22 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, PRNGKeyArray
 
-from bayes_cmab.data import Outcomes
+from bayes_cmab.data import Data
+from bayes_cmab.files import versions
 from bayes_cmab.inference.fit import Fit
 from bayes_cmab.inference.gate import Check, Gate
 from bayes_cmab.inference.marginal import Inferred
-from bayes_cmab.models import RewardModel
 from bayes_cmab.models.priors import Sites
-from bayes_cmab.policies import MarginalPolicy
-from bayes_cmab.policies.marginal import PROGRAMS
-from bayes_cmab.predictive import leave_one_out, prior_predictive, replicate
-from bayes_cmab.programs import prior_draws, prior_log_density, sample_sites
+from bayes_cmab.policies import DrawsPolicy
+from bayes_cmab.predictive import (
+    over_draws,
+    pointwise_log_likelihood,
+    prior_predictive,
+    replicate,
+)
+from bayes_cmab.programs import Program, prior_draws, prior_log_density, sample_sites
+from bayes_cmab.session import Session
+from bayes_cmab.settings import Settings
 from bayes_cmab.steps import AgentState
 from bayes_cmab.validate import FloatArray
 
@@ -36,8 +41,17 @@ PRIOR_DRAWS = 500
 
 DIMS = {
     "reward_lengthscale": ["r_dim"],
+    "reward_main_lengthscale": ["r_dim"],
+    "reward_main_scale": ["r_dim"],
     "embedding_lengthscale_s": ["s_dim"],
     "embedding_lengthscale_a": ["a_dim"],
+    "transition_lengthscale_s": ["r_dim", "s_dim"],
+    "transition_lengthscale_a": ["r_dim", "a_dim"],
+    "transition_scale_s": ["r_dim"],
+    "transition_scale_a": ["r_dim"],
+    "transition_scale_sa": ["r_dim"],
+    "transition_noise_scale": ["r_dim"],
+    "transition_noise": ["r_dim"],
     "outcome": ["obs_id"],
     "intermediate": ["obs_id", "r_dim"],
     "transition_context": ["transition_id", "s_dim"],
@@ -49,35 +63,48 @@ DIMS = {
 
 
 def posterior_tree(
-    policy: MarginalPolicy,
-    state: AgentState,
+    settings: Settings,
+    session: Session,
     offered: FloatArray,
-    labels: dict[str, tuple[str, ...]],
     predictions: dict[str, FloatArray],
     key: PRNGKeyArray,
-    information: dict[str, Any],
 ) -> xr.DataTree:
-    """Return the posterior as a DataTree; see `Agent.posterior`.
+    """Return the posterior of an agent's hyperparameters as a DataTree.
+
+    The draws are those of the last fit, before they were reweighted by the rows that have come
+    since (`Agent.history` has the weights); everything else is computed with all rows at hand.
 
     Parameters
     ----------
-    policy, state : of the agent, after a fit.
-    offered : the actions (k, q).
-    labels : of the columns of contexts and actions, by the name of their dimension.
-    predictions : figures of each action, (k,) each; empty if there is no context yet.
-    key : for the draws of the prior and of the predictive distributions.
-    information : for the JSON attribute.
+    settings, session : of the agent, whose inference draws, after a fit.
+    offered : (k, q), the actions of the predictions, as numbers.
+    predictions : figures of each of them, (k,) each; empty if there is no context yet.
+    key : of the round; the draws of the prior and of the predictive distributions come from it.
+
+    Returns
+    -------
+    xarray.DataTree
+        ``posterior``, ``prior``, ``sample_stats``, ``log_prior`` of the sites of both programs, in
+        standardised units; ``observed_data``, ``constant_data``, ``posterior_predictive``,
+        ``prior_predictive`` in the user's units; ``log_likelihood``, of each outcome given all
+        others (the leave-one-out conditional of the Gaussian process); ``predictions``, the
+        figures of each action (see `Agent.score`); with `SVI`, ``optimisation``, the trace of the
+        evidence lower bound. The JSON attribute ``bayes_cmab`` has the versions, the seed, the
+        round, the inference and the gate's verdicts.
     """
     import arviz_base
 
+    state, policy = session.state, settings.core().policy
     inferred = state.inferred
+    assert isinstance(policy, DrawsPolicy)
     assert inferred is not None
     data, units = state.data, state.scales
-    traces: Sites = {name: v for p in PROGRAMS for name, v in inferred.fits[p].trace.items()}
-    keys = jax.random.split(key, 3)
+    programs = policy.names
+    traces: Sites = {name: v for p in programs for name, v in inferred.fits[p].trace.items()}
+    keys = jax.random.split(jax.random.fold_in(key, 3), 3)
     log_prior = _log_prior(policy, data, traces)
     prior = _jitted_prior(policy, keys[0], data)
-    model = policy.base.reward
+    model = policy.reward
     size = int(data.outcomes.size)
 
     def outcomes(values: Array) -> FloatArray:
@@ -98,23 +125,24 @@ def posterior_tree(
         },
     }
     if size:
-        log_density = _over_draws(_log_density, model, data.outcomes, traces, keys[1])
+        log_density = pointwise_log_likelihood(model, data.outcomes, traces)
         shift = float(np.log(units.outcome.scale))
         groups |= {
             "log_likelihood": {"outcome": np.asarray(log_density)[..., :size] - shift},
             "posterior_predictive": {
-                "outcome": outcomes(_over_draws(replicate, model, data.outcomes, traces, keys[1]))
+                "outcome": outcomes(over_draws(replicate, model, data.outcomes, traces, keys[1]))
             },
             "prior_predictive": {
                 "outcome": outcomes(
-                    _over_draws(prior_predictive, model, data.outcomes, groups["prior"], keys[2])
+                    over_draws(prior_predictive, model, data.outcomes, groups["prior"], keys[2])
                 )
             },
         }
     d = data.outcomes.intermediates.shape[1]
     coords: dict[str, Any] = {
         "r_dim": [f"intermediate_{i}" for i in range(d)],
-        **{dim: list(names) for dim, names in labels.items()},
+        "s_dim": list(settings.contexts.labels),
+        "a_dim": list(settings.columns.labels),
         "obs_id": np.arange(size),
         "transition_id": np.arange(int(data.transitions.size)),
         "action": np.arange(len(offered)),
@@ -125,7 +153,7 @@ def posterior_tree(
     )
     elbos = {
         f"{p}_elbo": ("step", np.asarray(inferred.fits[p].stats["elbo"]))
-        for p in PROGRAMS
+        for p in programs
         if "elbo" in inferred.fits[p].stats
     }
     if elbos:
@@ -135,24 +163,25 @@ def posterior_tree(
         tree["predictions"] = xr.DataTree(
             xr.Dataset(figures, coords={"action": np.arange(len(offered))})
         )
-    names = {program: sorted(own) for program, own in log_prior.items()}
-    tree.attrs[ATTRIBUTE] = json.dumps(information | {"programs": names}, sort_keys=True)
+    information = {
+        "versions": versions("bayes-cmab", "jax", "numpyro", "arviz", "numpy", "xarray"),
+        "seed": settings.seed,
+        "round": session.round,
+        "inference": repr(settings.inference),
+        "gate": [[fit.round, fit.program, fit.reason, fit.verdict] for fit in session.fits],
+        "programs": {program: sorted(own) for program, own in log_prior.items()},
+    }
+    tree.attrs[ATTRIBUTE] = json.dumps(information, sort_keys=True)
     return tree
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of what computed a posterior."""
-    packages = ("bayes-cmab", "jax", "numpyro", "arviz", "numpy", "xarray")
-    return {name: version(name) for name in packages}
-
-
 def sample_stats(inferred: Inferred) -> dict[str, FloatArray]:
-    """Return the sampler's statistics: of both programs by name, and of both together.
+    """Return the sampler's statistics: of each program by name, and of all together.
 
-    The chains of the two programs are independent: together their energies and log densities add
-    up, and a step diverges if either does.
+    The chains of the programs are independent: together their energies and log densities add up,
+    and a step diverges if any does.
     """
-    each = {p: jax.device_get(inferred.fits[p].stats) for p in PROGRAMS}
+    each = {p: jax.device_get(fit.stats) for p, fit in inferred.fits.items()}
     stats = {
         f"{program}_{name}": np.asarray(value)
         for program, own in each.items()
@@ -170,7 +199,7 @@ def sample_stats(inferred: Inferred) -> dict[str, FloatArray]:
     }
     for name, combine in together.items():
         if all(name in own for own in each.values()):
-            stats[name] = combine([each[p][name] for p in PROGRAMS])
+            stats[name] = combine([own[name] for own in each.values()])
     return stats
 
 
@@ -213,46 +242,26 @@ def _transitions(state: AgentState) -> dict[str, FloatArray]:
     }
 
 
+def _programs(policy: DrawsPolicy[Any], data: Data) -> dict[str, Program]:
+    """Return the programs with arguments that matter to their likelihoods only."""
+    t = data.transitions
+    widths = (rows.shape[1] for rows in (t.contexts, t.actions, t.intermediates))
+    return policy.programs(data, policy.default_sites(*widths))
+
+
 @partial(jax.jit, static_argnums=0)
-def _jitted_prior(policy: MarginalPolicy, key: PRNGKeyArray, data: Any) -> Sites:
+def _jitted_prior(policy: DrawsPolicy[Any], key: PRNGKeyArray, data: Data) -> Sites:
     sites: Sites = {}
-    for index, program in enumerate(policy.programs(data, {}).values()):
+    for index, program in enumerate(_programs(policy, data).values()):
         sites |= prior_draws(program, jax.random.fold_in(key, index), PRIOR_DRAWS)
     return sites
 
 
 @partial(jax.jit, static_argnums=0)
-def _log_prior(policy: MarginalPolicy, data: Any, traces: Sites) -> dict[str, Sites]:
+def _log_prior(policy: DrawsPolicy[Any], data: Data, traces: Sites) -> dict[str, Sites]:
     """Return the log prior density of the sample sites, program by program."""
     densities = {}
-    for name, program in policy.programs(data, {}).items():
+    for name, program in _programs(policy, data).items():
         own = {site: traces[site] for site in sample_sites(program)}
         densities[name] = jax.vmap(jax.vmap(partial(prior_log_density, program)))(own)
     return densities
-
-
-def _log_density(model: RewardModel, hyper: Any, outcomes: Outcomes, key: PRNGKeyArray) -> Array:
-    del key
-    return leave_one_out(model, hyper, outcomes).log_density
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _over_draws(
-    function: Callable[..., Array],
-    model: RewardModel,
-    outcomes: Outcomes,
-    sites: Sites,
-    key: PRNGKeyArray,
-) -> Array:
-    """Evaluate a function of the reward model's hyperparameters at every draw, one by one."""
-    names = model.default_sites(outcomes.intermediates.shape[1])
-    own = {name: sites[name] for name in names}
-    chains, draws = next(iter(own.values())).shape[:2]
-    flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), own)
-    keys = jax.random.split(key, chains * draws)
-
-    def one(inputs: tuple[Sites, PRNGKeyArray]) -> Array:
-        return function(model, model.hyperparameters(inputs[0]), outcomes, inputs[1])
-
-    values: Array = jax.lax.map(one, (flat, keys))
-    return jnp.reshape(values, (chains, draws, *values.shape[1:]))

@@ -22,13 +22,13 @@ import jax
 import xarray as xr
 
 from bayes_cmab.environments import get_environment
+from bayes_cmab.files import write_atomically
 from bayes_cmab.registry import make_agent
 from bayes_cmab.simulation import play
 from bayes_cmab.storage import (
     CHECKPOINTS,
     label,
     load_chunk,
-    write_atomically,
     write_json,
     write_netcdf,
 )

@@ -1,15 +1,27 @@
-"""What happened to a live agent, as a table: fits of its hyperparameters, and decisions."""
+"""What happened to a live agent, as a table."""
 
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bayes_cmab.decision import FIGURES
+from bayes_cmab.decision import FIGURES, Decision
 from bayes_cmab.inference.gate import Check, overall
+from bayes_cmab.tickets import Ledger
 from bayes_cmab.validate import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
+
+BEGINNING = datetime.fromtimestamp(0, UTC)
+"""Time stamp of what has not been stamped yet."""
+
+COLUMNS = (
+    *("time", "round", "event", "ticket", "context", "action", "intermediate", "outcome", "rows"),
+    *("exploit", *FIGURES, "program", "reason", "verdict", "continued", "accepted"),
+    *("effective_sample_size", "weights"),
+)
 
 
 class ConvergenceWarning(UserWarning):
@@ -28,6 +40,7 @@ class Refit(NamedTuple):
     continued : whether the first pass failed, so that another followed.
     accepted : whether its result is in use; if not, the draws before it are, reweighted.
     weights : (draws,) of the draws in use, at the fit; None without draws.
+    time : of the fit.
     """
 
     round: int
@@ -37,6 +50,7 @@ class Refit(NamedTuple):
     continued: bool = False
     accepted: bool = True
     weights: FloatArray | None = None
+    time: datetime = BEGINNING
 
     @property
     def verdict(self) -> str:
@@ -56,59 +70,150 @@ class Refit(NamedTuple):
             f"when continued: {', '.join(failed)}; {then}"
         )
 
+    def rows(self, ledger: Ledger) -> list[dict[str, Any]]:
+        """Return its row."""
+        del ledger
+        names = ("program", "reason", "verdict", "continued", "accepted")
+        values = {name: getattr(self, name) for name in names}
+        return [{"event": "refit", **values, **_of_weights(self.weights)}]
+
 
 class Ask(NamedTuple):
-    """What was believed at one decision.
+    """A decision, and the draws of hyperparameters at it.
 
     Attributes
     ----------
-    round : of the decision.
+    time, round : of the decision. ticket : its number.
+    exploit : whether it was the action with the highest mean.
+    figures : of the action, by the names in ``FIGURES``.
     weights : (draws,) of each program, normalised; empty without draws.
-    figures : of the chosen action, by the names in ``FIGURES``, in the units of the outcome.
     """
 
+    time: datetime
     round: int
-    weights: dict[str, FloatArray]
+    ticket: int
+    exploit: bool
     figures: dict[str, float]
+    weights: dict[str, FloatArray]
+
+    @classmethod
+    def of(
+        cls, decision: Decision, exploit: bool, weights: dict[str, FloatArray], time: datetime
+    ) -> "Ask":
+        """Return the event of a decision."""
+        figures = {name: float(getattr(decision, name)) for name in FIGURES}
+        return cls(time, decision.ticket, decision.ticket, exploit, figures, weights)
+
+    def rows(self, ledger: Ledger) -> list[dict[str, Any]]:
+        """Return a row for each program with draws; one without."""
+        ticket = ledger.tickets[self.ticket]
+        own = {
+            "event": "ask",
+            "ticket": self.ticket,
+            "context": ticket.context,
+            "action": ticket.action,
+            "exploit": self.exploit,
+            **self.figures,
+        }
+        weights: list[tuple[str, FloatArray | None]] = [*self.weights.items()] or [("", None)]
+        return [{**own, "program": program, **_of_weights(w)} for program, w in weights]
 
 
-def table(events: list[Refit | Ask]) -> "pd.DataFrame":
-    """Return one row per event.
+class Tell(NamedTuple):
+    """What was told of a ticket.
 
-    Columns: ``round``, ``event`` (``refit`` or ``ask``), ``program``, ``reason``, ``verdict``,
-    ``continued``, ``accepted``, ``effective_sample_size`` and ``weights``, and ``FIGURES``: what
-    was believed of the chosen action. An ask has a row for each program with draws.
+    Attributes
+    ----------
+    time : of the call. round : number of decisions so far.
+    ticket : of the decision.
+    intermediate, outcome : whether it was told.
+    """
+
+    time: datetime
+    round: int
+    ticket: int
+    intermediate: bool
+    outcome: bool
+
+    def rows(self, ledger: Ledger) -> list[dict[str, Any]]:
+        """Return its row."""
+        ticket = ledger.tickets[self.ticket]
+        return [
+            {
+                "event": "tell",
+                "ticket": self.ticket,
+                "intermediate": ticket.intermediate if self.intermediate else None,
+                "outcome": ticket.outcome if self.outcome else np.nan,
+            }
+        ]
+
+
+class Abandon(NamedTuple):
+    """A ticket that will be told nothing more.
+
+    Attributes
+    ----------
+    time : of the call. round : number of decisions so far.
+    ticket : of the decision.
+    """
+
+    time: datetime
+    round: int
+    ticket: int
+
+    def rows(self, ledger: Ledger) -> list[dict[str, Any]]:
+        """Return its row."""
+        del ledger
+        return [{"event": "abandon", "ticket": self.ticket}]
+
+
+class Addition(NamedTuple):
+    """Rows from elsewhere.
+
+    Attributes
+    ----------
+    time : of the call. round : number of decisions so far.
+    kind : ``add_outcomes`` or ``add_transitions``. size : number of rows.
+    """
+
+    time: datetime
+    round: int
+    kind: str
+    size: int
+
+    def rows(self, ledger: Ledger) -> list[dict[str, Any]]:
+        """Return its row."""
+        del ledger
+        return [{"event": self.kind, "rows": self.size}]
+
+
+type Event = Refit | Ask | Tell | Abandon | Addition
+
+
+def table(events: Iterable[Event], ledger: Ledger) -> "pd.DataFrame":
+    """Return one row per event, in the order in which they happened.
+
+    Returns
+    -------
+    Columns, empty where an event has nothing to say:
+
+    ``time`` (UTC, never an input to anything), ``round`` (decisions before it), ``event``: ``ask``,
+    ``tell``, ``abandon``, ``add_outcomes``, ``add_transitions`` or ``refit``;
+    ``ticket``; ``context`` (p,), ``action`` (q,), ``exploit`` and the figures of the action (see
+    `Decision`) of an ask, which has a row for each program with draws;
+    ``intermediate`` (d,) and ``outcome`` of a tell; ``rows``, how many were added;
+    ``program``, ``reason``, ``verdict`` (of the gate), ``continued`` and ``accepted`` of a refit;
+    ``effective_sample_size`` and ``weights`` (draws,) of asks and refits.
     """
     import pandas as pd  # slow to import
 
-    rows: list[dict[str, Any]] = []
-    for event in events:
-        if isinstance(event, Refit):
-            rows.append(
-                {
-                    "round": event.round,
-                    "event": "refit",
-                    "program": event.program,
-                    "reason": event.reason,
-                    "verdict": event.verdict,
-                    "continued": event.continued,
-                    "accepted": event.accepted,
-                    **_of_weights(event.weights),
-                }
-            )
-            continue
-        for program, weights in event.weights.items() or [("", None)]:
-            rows.append(
-                {
-                    "round": event.round,
-                    "event": "ask",
-                    "program": program,
-                    **_of_weights(weights),
-                    **event.figures,
-                }
-            )
-    columns = ["round", "event", "program", "reason", "verdict", "continued", "accepted"]
-    return pd.DataFrame(rows, columns=[*columns, "effective_sample_size", "weights", *FIGURES])
+    rows = [
+        {"time": event.time, "round": event.round, **row}
+        for event in events
+        for row in event.rows(ledger)
+    ]
+    frame = pd.DataFrame(rows, columns=list(COLUMNS))
+    return frame.astype({"time": "datetime64[us, UTC]", "ticket": "Int64", "rows": "Int64"})
 
 
 def _of_weights(weights: FloatArray | None) -> dict[str, Any]:

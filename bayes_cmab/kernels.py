@@ -161,7 +161,38 @@ def expected_power_gram(
     v, w = x_variance[:, None, :], y_variance[None, :, :]
     D = 1.0 + A * (v + w) + delta * v * w
     quadratic = ((A + delta * w) * m**2 + (A + delta * v) * n**2 - 2.0 * B * m * n) / D
-    gram = jnp.exp(-0.5 * jnp.sum(quadratic + jnp.log(D), axis=-1))
+    gram = jnp.exp(-0.5 * jnp.sum(quadratic, axis=-1)) / jnp.sqrt(jnp.prod(D, axis=-1))
+    return gram if normalised else jnp.prod(C) * gram
+
+
+def smoothed_power_gram(
+    power: int,
+    x: Float[Array, "n d"],
+    y_mean: Float[Array, "m d"],
+    y_variance: Float[Array, "m d"],
+    lengthscale: Float[Array, " d"],
+    measure: Measure,
+    *,
+    normalised: bool = False,
+) -> Float[Array, "n m"]:
+    r"""Return ``E <phi(x), T^p phi(Y)>`` for points x and Gaussian ``Y``.
+
+    It is `expected_power_gram` with no variance on the left, where ``D = 1 + A v'`` belongs to
+    the column alone: two matrix products and one exponential per entry.
+
+    Parameters
+    ----------
+    power, lengthscale, measure, normalised : as in `power_gram`.
+    x : (n, d). y_mean, y_variance : (m, d).
+    """
+    C, A, B = power_coefficients(power, lengthscale, measure)
+    A, B = A[None, :], B[None, :]
+    delta = (A - B) * (A + B)
+    u, n = x - measure.mean[None, :], y_mean - measure.mean[None, :]
+    D = 1.0 + A * y_variance
+    own = jnp.sum(A * n**2 / D + jnp.log(D), axis=1)
+    exponent = u @ (B * n / D).T - 0.5 * (u**2 @ ((A + delta * y_variance) / D).T + own[None, :])
+    gram = jnp.exp(exponent)
     return gram if normalised else jnp.prod(C) * gram
 
 

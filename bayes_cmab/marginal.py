@@ -36,7 +36,7 @@ from bayes_cmab.posteriors import (
     second_moment,
     target_mean,
 )
-from bayes_cmab.posteriors.marginal import EMBEDDING_AXES, REWARD_AXES, TARGET_AXES
+from bayes_cmab.posteriors.marginal import EMBEDDING_AXES, REWARD_AXES, TARGET_AXES, pick
 
 
 class EmbeddingDraws(NamedTuple):
@@ -184,22 +184,12 @@ def sample_joint(
     reward_key, embedding_key, key = jax.random.split(key, 3)
     t = jax.random.categorical(reward_key, log_t)
     j = jax.random.categorical(embedding_key, log_j)
-    reward = _pick(state.reward, REWARD_AXES, t)
-    targets = _pick(state.targets, TARGET_AXES, t)
-    embedding = _pick(state.embedding, EMBEDDING_AXES, j)
+    reward = pick(state.reward, REWARD_AXES, t)
+    targets = pick(state.targets, TARGET_AXES, t)
+    embedding = pick(state.embedding, EMBEDDING_AXES, j)
     e = embedding_weights(embedding_model, embedding, context, actions)
     mean_of_targets = target_mean(reward_model, reward, targets)
     mean = mean_of_targets[0] + e.weights @ mean_of_targets[1:]
     models = (reward_model, embedding_model)
     covariance = operator_covariance(*models, reward, targets, embedding, context, actions)
     return sample_normal(key, mean, covariance)
-
-
-# Any named tuple of arrays: its element types differ, so there is no type argument to give.
-def _pick[Tree: tuple](tree: Tree, axes: Tree, index: Array) -> Tree:  # type: ignore[type-arg]
-    """Return one draw of a posterior whose other fields are shared."""
-    fields = [
-        value if axis is None else jax.tree.map(lambda leaf: leaf[index], value)
-        for value, axis in zip(tree, axes, strict=True)
-    ]
-    return type(tree)(*fields)

@@ -9,13 +9,12 @@ import numpy as np
 from jaxtyping import Array
 
 from bayes_cmab.acquisition import Acquisition, BetaSchedule, ConstantBeta, Thompson
-from bayes_cmab.boxes import Box
-from bayes_cmab.categories import Categories, Columns, is_table
-from bayes_cmab.decision import FIGURES
+from bayes_cmab.categories import Categories, is_table
+from bayes_cmab.columns import Columns
 from bayes_cmab.inference import MAP, NUTS, SVI, Fixed, Sampler
 from bayes_cmab.inference.gate import Gate
 from bayes_cmab.models.priors import Sites
-from bayes_cmab.policies import EmbeddingPolicy, KnownRewardPolicy, MarginalPolicy, Policy
+from bayes_cmab.policies import EmbeddingPolicy, KnownRewardPolicy, Policy, averaged
 from bayes_cmab.scaling import Scales, Units
 from bayes_cmab.validate import FloatArray, Numbers, as_positive, as_vector
 
@@ -25,25 +24,6 @@ def whole_number(value: int, name: str, *, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"{name}: expected a whole number of at least {least}, got {value!r}")
     return int(value)
-
-
-def offered_actions(actions: Numbers | Box, categories: Categories) -> tuple[FloatArray, Columns]:
-    """Return the offered set as numbers (k, q), and its columns; the candidates of a box."""
-    if isinstance(actions, Box):
-        columns, rows = Columns(actions.columns, (None,) * len(actions.low)), actions.cover()
-    else:
-        columns = Columns.of(actions, "actions", "action").declare(categories)
-        rows = np.array(columns.rows(actions, "actions"))
-    if not rows.size:
-        raise ValueError(f"actions: expected at least one row and one column, got {rows.shape}")
-    taken = [n for j, n in enumerate(columns.names) if n in (*FIGURES, *columns.names[:j])]
-    if taken:
-        reserved = ", ".join(FIGURES)
-        raise ValueError(
-            f"actions: expected distinct column names other than {reserved}, got {taken[0]!r}"
-        )
-    rows.setflags(write=False)
-    return rows, columns
 
 
 def context_columns(
@@ -124,11 +104,13 @@ def inferred_policy(policy: Policy[Any], inference: Fixed | MAP | Sampler) -> Po
         return policy
     if not isinstance(inference, NUTS | SVI):
         raise ValueError(f"inference: expected Fixed, MAP, NUTS or SVI, got {inference!r}")
-    if not isinstance(policy, EmbeddingPolicy):
-        raise ValueError(
-            f"policy: expected an EmbeddingPolicy to average over draws, got {policy!r}"
-        )
-    return MarginalPolicy(policy)
+    return averaged(policy)
+
+
+def require_draws(inference: Fixed | MAP | Sampler) -> None:
+    """Refuse an inference without draws of the hyperparameters."""
+    if isinstance(inference, Fixed | MAP):
+        raise ValueError(f"posterior: expected an agent with NUTS or SVI, got {inference!r}")
 
 
 def check_acquisition(acquisition: Acquisition, policy: Policy[Any]) -> None:

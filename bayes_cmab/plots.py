@@ -17,8 +17,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from bayes_cmab.files import write_atomically
 from bayes_cmab.registry import agent_title, split_name
-from bayes_cmab.storage import write_atomically
 from bayes_cmab.summary import (
     TAIL,
     Results,
@@ -33,6 +33,8 @@ COLOURS = {
     "cbmp": "#0072B2",
     "proposition": "#56B4E9",
     "residual": "#004D80",
+    "additive": "#882255",
+    "anova": "#117733",
     "cme": "#D55E00",
     "icme": "#E69F00",
     "gp": "#009E73",

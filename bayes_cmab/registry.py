@@ -8,17 +8,23 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from bayes_cmab.acquisition import BetaSchedule, ConstantBeta
-from bayes_cmab.environments import Environment
+from bayes_cmab.environments import SETTINGS, Environment
 from bayes_cmab.inference import MAP, NUTS, SVI, Fixed
-from bayes_cmab.models import EmbeddingModel, RewardModel
+from bayes_cmab.models import (
+    AdditiveRewardModel,
+    AnovaEmbeddingModel,
+    EmbeddingModel,
+    RewardModel,
+)
 from bayes_cmab.policies import (
     DirectPolicy,
+    DrawsPolicy,
     EmbeddingPolicy,
     FunctionPolicy,
-    MarginalPolicy,
     Policy,
     ResidualPolicy,
     TransitionPolicy,
+    averaged,
 )
 from bayes_cmab.rounds import AgentSpec
 from bayes_cmab.validate import one_of
@@ -75,6 +81,16 @@ POLICIES: dict[str, Entry] = {
         "CBMP-UCB (transition prior)",
         "the embedding corrects Gaussian processes for r; ANOVA kernels",
     ),
+    "additive": Entry(
+        lambda _: ResidualPolicy(reward=AdditiveRewardModel()),
+        "CBMP-UCB (transition prior, additive f)",
+        "the same, with main effects of the dimensions of r in f",
+    ),
+    "anova": Entry(
+        lambda _: EmbeddingPolicy(embedding=AnovaEmbeddingModel()),
+        "CBMP-UCB (ANOVA)",
+        "CBMP-UCB with an ANOVA kernel on (s, a)",
+    ),
     "cme": Entry(
         lambda _: EmbeddingPolicy("cme_ucb", CME_REWARD, CME_EMBEDDING),
         "CME-UCB",
@@ -111,7 +127,7 @@ POLICIES: dict[str, Entry] = {
 
 INFERENCES = ("fixed", "map", "svi", "nuts")
 
-AVERAGED = ("cbmp", "cme")
+AVERAGED = ("cbmp", "residual", "additive", "anova", "cme")
 """Policies that can be averaged over draws of their hyperparameters."""
 
 
@@ -135,6 +151,16 @@ def split_name(name: str) -> tuple[str, str]:
     one_of(name, "agent", agent_names())
     policy, _, inference = name.partition("-")
     return policy, inference or "fixed"
+
+
+def draws_programs(name: str) -> tuple[str, ...]:
+    """Return the programs of an agent that averages over draws; none if it does not."""
+    _, inference = split_name(name)
+    if inference not in ("svi", "nuts"):
+        return ()
+    spec = make_agent(name, SETTINGS["A"])
+    assert isinstance(spec.policy, DrawsPolicy)
+    return spec.policy.names
 
 
 def agent_title(name: str) -> str:
@@ -169,7 +195,6 @@ def make_agent(
     schedule = ConstantBeta(beta) if isinstance(beta, int | float) else beta
     if inference in ("svi", "nuts"):
         sampler = NUTS() if inference == "nuts" else SVI()
-        assert isinstance(policy, EmbeddingPolicy)  # as all of AVERAGED are
-        return AgentSpec(MarginalPolicy(policy), sampler, schedule)
+        return AgentSpec(averaged(policy), sampler, schedule)
     fitted = MAP(every=refit_every) if inference == "map" else Fixed()
     return AgentSpec(policy, fitted, schedule)

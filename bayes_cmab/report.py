@@ -11,14 +11,13 @@ import numpy as np
 
 from bayes_cmab import report_figures as figures
 from bayes_cmab import report_page as html
-from bayes_cmab.categories import Columns
 from bayes_cmab.decision import PARTS
-from bayes_cmab.history import Ask, Refit
-from bayes_cmab.models.priors import Sites
+from bayes_cmab.files import versions, write_atomically
+from bayes_cmab.history import Ask
 from bayes_cmab.report_posterior import hyperparameters
-from bayes_cmab.scaling import Scales
-from bayes_cmab.storage import write_atomically
-from bayes_cmab.tickets import Ledger
+from bayes_cmab.report_style import short
+from bayes_cmab.session import Session
+from bayes_cmab.settings import Settings
 from bayes_cmab.validate import FloatArray
 
 if TYPE_CHECKING:
@@ -33,24 +32,15 @@ class Subject(NamedTuple):
 
     Attributes
     ----------
-    settings : what the agent is, by name.
-    versions : of the packages.
-    ledger, scales, sites, events : of the agent.
-    columns, contexts : those of the actions and of the contexts.
+    settings, session : of the agent, prepared for the next ask.
     context : (p,) of the scores, as numbers; None if there is none yet.
     scores : the table of `Agent.score`; None if there is no context yet, or if it failed.
     posterior : the tree of `Agent.posterior`, with draws.
     problem : why there are no scores, or no posterior; else empty.
     """
 
-    settings: dict[str, str]
-    versions: dict[str, str]
-    ledger: Ledger
-    scales: Scales
-    sites: Sites
-    events: tuple[Refit | Ask, ...]
-    columns: Columns
-    contexts: Columns
+    settings: Settings
+    session: Session
     context: FloatArray | None
     scores: "pd.DataFrame | None"
     posterior: "xr.DataTree | None"
@@ -59,19 +49,19 @@ class Subject(NamedTuple):
 
 def write_report(subject: Subject, path: Path) -> Path:
     """Write the page, atomically; return where."""
+    state = subject.session.state
+    sites = state.sites if state.inferred is None else {}  # with draws, no fixed ones are in use
     sections = {
         "Data so far": _data(subject),
         "Outcomes over the rounds": _rounds(subject),
         "Uncertainty budget": _budget(subject),
         "Scores": _scores(subject),
-        "Hyperparameters": hyperparameters(subject.sites, subject.posterior),
+        "Hyperparameters": hyperparameters(sites, subject.posterior),
         "Refits and the gate": _refits(subject),
-        "Settings and versions": html.table(
-            ("", ""), (subject.settings | subject.versions).items()
-        ),
+        "Settings and versions": _settings(subject.settings),
     }
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    subtitle = f"{subject.settings['policy'].partition('(')[0]}, written {written}"
+    subtitle = f"{type(subject.settings.policy).__name__}, written {written}"
     text = html.page("Report of a bandit agent", subtitle, _tiles(subject), sections)
     write_atomically(path, lambda p: _write(p, text))
     return path
@@ -82,38 +72,39 @@ def _write(path: Path, text: str) -> None:
 
 
 def _tiles(subject: Subject) -> list[str]:
-    ledger = subject.ledger
+    ledger = subject.session.ledger
     transitions, outcomes, rewards = ledger.sizes()
     mean = float(np.mean(ledger.rewards()[2])) if rewards else "none"
-    waiting = sum(t.intermediate is None or t.outcome is None for t in ledger.tickets)
     return [
         html.tile(len(ledger.tickets), "decisions"),
         html.tile(transitions, "transitions (s, a, r)"),
         html.tile(outcomes, "outcomes (r, y)"),
-        html.tile(waiting, "tickets waiting for r or y"),
+        html.tile(len(ledger.waiting()), "tickets waiting for r or y"),
         html.tile(mean, "mean outcome of the decisions"),
     ]
 
 
 def _data(subject: Subject) -> str:
-    ledger = subject.ledger
+    ledger = subject.session.ledger
     r, y = ledger.matched_and_unmatched()
     elsewhere = len(ledger.outcomes)
     s, a, intermediates = ledger.transitions()
     if not len(intermediates) and not len(y) and not ledger.tickets:
         return html.paragraph("Nothing yet: no decision, no transition, no outcome.")
     tickets = ledger.tickets
+    waiting = [tickets[number] for number in ledger.waiting()]
     counts = [
         ("transitions from decisions", len(intermediates) - len(ledger.intermediates)),
         ("transitions from elsewhere", len(ledger.intermediates)),
         ("outcomes from decisions", len(y) - elsewhere),
         ("outcomes from elsewhere", elsewhere),
-        ("tickets without an intermediate", sum(t.intermediate is None for t in tickets)),
-        ("tickets without an outcome", sum(t.outcome is None for t in tickets)),
+        ("tickets that wait for an intermediate", sum(t.intermediate is None for t in waiting)),
+        ("tickets that wait for an outcome", sum(t.outcome is None for t in waiting)),
         (
             "outcomes that wait for their intermediate",
-            sum(t.outcome is not None and t.intermediate is None for t in tickets),
+            sum(t.outcome is not None for t in waiting if t.intermediate is None),
         ),
+        ("abandoned tickets", sum(t.abandoned for t in tickets)),
     ]
     every_r = np.concatenate([intermediates, ledger.unmatched])
     every_y = np.concatenate([ledger.outcomes, ledger.rewards()[2]])
@@ -121,10 +112,10 @@ def _data(subject: Subject) -> str:
     d = every_r.shape[1]
     names = ["intermediate"] if d == 1 else [f"intermediate {j}" for j in range(d)]
     for labels, rows, units in (
-        (subject.contexts.labels, s, subject.scales.context),
-        (subject.columns.labels, a, subject.scales.action),
-        (names, every_r, subject.scales.intermediate),
-        (["outcome"], every_y[:, None], subject.scales.outcome),
+        (subject.settings.contexts.labels, s, subject.session.state.scales.context),
+        (subject.settings.columns.labels, a, subject.session.state.scales.action),
+        (names, every_r, subject.session.state.scales.intermediate),
+        (["outcome"], every_y[:, None], subject.session.state.scales.outcome),
     ):
         center, scale = np.atleast_1d(units.center), np.atleast_1d(units.scale)
         for j, label in enumerate(labels):
@@ -151,7 +142,7 @@ def _data(subject: Subject) -> str:
 
 
 def _asks(subject: Subject) -> list[Ask]:
-    return [event for event in subject.events if isinstance(event, Ask)]
+    return [event for event in subject.session.events if isinstance(event, Ask)]
 
 
 def _rounds(subject: Subject) -> str:
@@ -159,14 +150,14 @@ def _rounds(subject: Subject) -> str:
     if not asks:
         return html.paragraph("No decision yet.")
     outcomes = np.array(
-        [np.nan if t.outcome is None else t.outcome for t in subject.ledger.tickets]
+        [np.nan if t.outcome is None else t.outcome for t in subject.session.ledger.tickets]
     )
     means, deviations = (
         np.array([ask.figures[name] for ask in asks]) for name in ("mean", "standard_deviation")
     )
-    chosen = np.array([ticket.action for ticket in subject.ledger.tickets])
+    chosen = np.array([ticket.action for ticket in subject.session.ledger.tickets])
     return html.drawing(
-        figures.draw_rounds(outcomes, means, deviations, subject.columns.restore(chosen)),
+        figures.draw_rounds(outcomes, means, deviations, subject.settings.columns.restore(chosen)),
         "Outcomes, expectations and chosen actions over the rounds",
         "Dots: the outcomes that have arrived, at the round of their decision. Line and band: what "
         "the agent expected when it decided; the band is of the mean g and has no outcome noise in "
@@ -205,13 +196,13 @@ def _scores(subject: Subject) -> str:
     if subject.scores is None:
         kind = "" if subject.context is None else "warning"
         return html.paragraph(subject.problem, kind)
-    columns = list(subject.columns.names)
+    columns = list(subject.settings.columns.names)
     shown = [*columns, "mean", "standard_deviation", "score"]
-    top = figures.best_first(subject.scores, subject.columns.names).head(MOST_ROWS)
+    top = figures.best_first(subject.scores, subject.settings.columns.names).head(MOST_ROWS)
     rows = [[_float(value) for value in row] for row in top[shown].itertuples(index=False)]
     where = _context_in_words(subject)
     drawn = html.drawing(
-        figures.draw_scores(subject.scores, subject.columns.names),
+        figures.draw_scores(subject.scores, subject.settings.columns.names),
         "Mean, interval and score of the actions",
         f"What the next decision{where} would see, in the units of the outcome.",
     )
@@ -221,13 +212,13 @@ def _scores(subject: Subject) -> str:
 def _context_in_words(subject: Subject) -> str:
     if subject.context is None or not len(subject.context):
         return ""
-    values = subject.contexts.restore(subject.context[None, :])
-    listed = (f"{name} = {figures.short(value[0])}" for name, value in values.items())
+    values = subject.settings.contexts.restore(subject.context[None, :])
+    listed = (f"{name} = {short(value[0])}" for name, value in values.items())
     return f" with {', '.join(listed)}"
 
 
 def _refits(subject: Subject) -> str:
-    fits = [event for event in subject.events if isinstance(event, Refit)]
+    fits = subject.session.fits
     if not fits:
         return html.paragraph("No fit of the hyperparameters yet.")
     rows = [
@@ -248,6 +239,14 @@ def _refits(subject: Subject) -> str:
         names = ("round", "program", "criterion", "worst at", "value", "limit", "verdict")
         text += "<h3>Checks of the last fit of each program</h3>" + html.table(names, listed)
     return text
+
+
+def _settings(settings: Settings) -> str:
+    names = ("policy", "reward_function", "inference", "acquisition", "gate", "beta", "box", "seed")
+    given = {name: getattr(settings, name) for name in names}
+    rows = {name: repr(value) for name, value in given.items() if value is not None}
+    packages = ("bayes-cmab", "jax", "numpyro", "arviz", "numpy", "xarray")
+    return html.table(("", ""), (rows | versions(*packages)).items())
 
 
 def _float(value: object) -> object:

@@ -1,25 +1,28 @@
-"""Figures of a live agent's report, as SVG; nothing here touches pyplot."""
+"""Figures of a live agent's report: what it saw, what it expected, what it would score."""
 
-import io
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
-from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
+from matplotlib.ticker import MaxNLocator
 
 from bayes_cmab.decision import PARTS
-from bayes_cmab.plots import STYLE
+from bayes_cmab.report_style import (
+    BLUE,
+    GREY,
+    INK,
+    ORANGE,
+    legend,
+    plain,
+    round_ticks,
+    short,
+    svg,
+)
 from bayes_cmab.validate import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
-
-BLUE, ORANGE, GREY, INK = "#0072B2", "#D55E00", "#8A8A8A", "#222222"
 
 PART_STYLE = {
     "variance_reward": ("f, given its hyperparameters", "#0072B2"),
@@ -31,17 +34,6 @@ PART_STYLE = {
 """Name and colour of each part of the variance: blue where outcomes help, else transitions do."""
 
 MOST_RANKED, MOST_PANELS = 30, 3
-
-DRAWN = STYLE | {
-    "svg.fonttype": "none",
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
-}
-
-
-def plain(text: object) -> str:
-    """Return a label in which nothing is mathematics."""
-    return str(text).replace("$", r"\$")
 
 
 def draw_data(
@@ -236,32 +228,3 @@ def _score_ranking(scores: "pd.DataFrame", columns: tuple[str, ...]) -> str:
         legend(figure, axis)
 
     return svg("scores", (7.2, 1.1 + 0.19 * len(top)), draw)
-
-
-def short(value: object) -> str:
-    """Return a number in four digits, anything else as it is."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def round_ticks(axis: Axis) -> None:
-    """Put plain numbers at 1, 2 and 5 times the powers of ten of a logarithmic axis."""
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axis.set_minor_locator(NullLocator())
-
-
-def legend(figure: Figure, axis: Axes, columns: int = 4) -> None:
-    """Put an axis's legend above the figure."""
-    handles, labels = axis.get_legend_handles_labels()
-    if handles:
-        figure.legend(handles, labels, loc="outside upper left", ncols=columns)
-
-
-def svg(name: str, size: tuple[float, float], draw: Callable[[Figure], None]) -> str:
-    """Return a figure of a size in inches, drawn in the house style."""
-    with mpl.rc_context(DRAWN | {"svg.hashsalt": name}):
-        figure = Figure(size, layout="constrained")
-        draw(figure)
-        out = io.StringIO()
-        figure.savefig(out, format="svg")
-    return out.getvalue()

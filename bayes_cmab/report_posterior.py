@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from bayes_cmab import report_page as html
 from bayes_cmab.models.priors import Sites
-from bayes_cmab.report_figures import BLUE, GREY, INK, legend, plain, round_ticks, svg
+from bayes_cmab.report_style import BLUE, GREY, INK, legend, plain, round_ticks, svg
 from bayes_cmab.validate import FloatArray
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from bayes_cmab.baselines import variance_of_smoothed_mean
-from bayes_cmab.kernels import Measure, expected_power_gram
+from bayes_cmab.kernels import Measure, expected_power_gram, rbf, smoothed_power_gram
 from bayes_cmab.linalg import row_mask
 from bayes_cmab.models import EmbeddingModel, RewardModel
 from bayes_cmab.moments import Moments, assemble_moments
@@ -31,7 +31,7 @@ from bayes_cmab.posteriors import (
 
 
 class Atoms(NamedTuple):
-    """Normal distributions of r with independent dimensions; a variance of zero is a point.
+    """Normal distributions of r with independent dimensions.
 
     Attributes
     ----------
@@ -40,11 +40,6 @@ class Atoms(NamedTuple):
 
     mean: Float[Array, "n d"]
     variance: Float[Array, "n d"]
-
-
-def points(intermediates: Float[Array, "n d"]) -> Atoms:
-    """Return observed intermediates as atoms."""
-    return Atoms(intermediates, jnp.zeros_like(intermediates))
 
 
 def residual_gram(
@@ -64,12 +59,9 @@ def residual_gram(
     """
     measure = Measure(jnp.zeros_like(lengthscale), jnp.ones_like(lengthscale))  # p = 0: not used
 
-    def gram(x: Atoms, y: Atoms) -> Array:
-        return expected_power_gram(0, *x, *y, lengthscale, measure)
-
-    seen = points(intermediates)
-    cross = gram(seen, predicted)
-    residual = gram(seen, seen) - cross - cross.T + gram(predicted, predicted)
+    cross = smoothed_power_gram(0, intermediates, *predicted, lengthscale, measure)
+    own = expected_power_gram(0, *predicted, *predicted, lengthscale, measure)
+    residual = rbf(intermediates, intermediates, lengthscale) - cross - cross.T + own
     return jnp.where(mask[:, None] & mask[None, :], residual, 0.0)
 
 
@@ -104,29 +96,32 @@ def residual_moments(
     known = row_mask(reward.size, reward.points.shape[0])
     e = embedding_weights(embedding_model, embedding, context, actions)
     weights = jnp.where(used[None, :], e.weights, 0.0)
-    seen, data = points(intermediates), points(reward.points)
     there = Atoms(at_transitions.mean, at_transitions.variance + noise)
     here = Atoms(at_actions.mean, at_actions.variance + noise)
 
     def gram(x: Atoms, y: Atoms) -> Array:
-        return hyper.reward_variance * expected_power_gram(
-            reward_model.power, *x, *y, hyper.lengthscale_r, hyper.measure, normalised=True
-        )
+        return reward_model.expected_gram(hyper, *x, *y)
+
+    def at_points(x: Array, y: Atoms) -> Array:
+        return reward_model.smoothed_gram(hyper, x, *y)
 
     def own(mean: Array, variance: Array) -> Array:
         one = Atoms(mean[None], variance[None])
         return gram(one, one)[0, 0]
 
-    crossed = gram(seen, there)
-    residual = gram(seen, seen) - crossed - crossed.T + gram(there, there)
-    to_here = gram(seen, here) - gram(there, here)
+    crossed = at_points(intermediates, there)
+    plain = reward_model.gram(hyper, intermediates, intermediates)
+    residual = plain - crossed - crossed.T + gram(there, there)
+    to_here = at_points(intermediates, here) - gram(there, here)
     prior = (
         jnp.sum((weights @ residual) * weights, axis=1)
         + 2.0 * jnp.sum(weights * to_here.T, axis=1)
         + jax.vmap(own)(*here)
         + hyper.mean_variance
     )
-    to_data = weights @ (gram(seen, data) - gram(there, data)) + gram(here, data)
+    of_there = at_points(reward.points, there).T
+    plain = reward_model.gram(hyper, intermediates, reward.points)
+    to_data = weights @ (plain - of_there) + at_points(reward.points, here).T
     to_data = jnp.where(known[None, :], to_data + hyper.mean_variance, 0.0)
     whitened = to_data @ reward.factor.inverse.T
     moment = second_moment(reward_model, reward)

@@ -29,7 +29,7 @@ class AgentSpec:
 
     Attributes
     ----------
-    policy : the model and its moments; a `MarginalPolicy` where the inference is a sampler.
+    policy : the model and its moments; a `DrawsPolicy` where the inference is a sampler.
     inference : of the hyperparameters.
     beta : exploration weight.
     acquisition : from moments to scores.
@@ -72,8 +72,8 @@ class Record(NamedTuple):
     coverage : (trials, checkpoints, levels) share of the grid whose ``g`` lies in its interval.
     fits, failures : (trials, rounds) programs whose hyperparameters were fitted before a round,
         and how many of these fits failed at the convergence gate.
-    shares : (trials, rounds, 2) effective sample size over the number of draws after each round,
-        of the reward's and the embedding's draws; NaN without draws.
+    shares : (trials, rounds, programs) effective sample size over the number of draws after each
+        round; NaN without draws.
     """
 
     rounds: Round

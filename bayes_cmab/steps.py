@@ -11,19 +11,17 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from bayes_cmab import posteriors
 from bayes_cmab.acquisition import Acquisition
 from bayes_cmab.data import Data
 from bayes_cmab.decision import Evaluation
 from bayes_cmab.history import Refit
 from bayes_cmab.inference import MAP, Fixed, Sampler, maximise
 from bayes_cmab.inference.gate import Gate
-from bayes_cmab.inference.marginal import Inferred, infer, settle
+from bayes_cmab.inference.marginal import Inferred, effective_shares, infer, log_weights, settle
 from bayes_cmab.models.priors import Sites
-from bayes_cmab.policies import MarginalPolicy, Policy
-from bayes_cmab.policies.marginal import PROGRAMS
+from bayes_cmab.policies import DrawsPolicy, Policy
 from bayes_cmab.scaling import Scales
 from bayes_cmab.tickets import Ledger
 from bayes_cmab.validate import FloatArray
@@ -43,10 +41,6 @@ class Core(NamedTuple):
     acquisition: Acquisition
     gate: Gate
     measure: Callable[[Ledger], Scales] | None
-
-
-SETTINGS = ("policy", "inference", "acquisition", "gate")
-"""What of it a user chooses by name."""
 
 
 class AgentState(NamedTuple):
@@ -74,7 +68,8 @@ def prepare(
     """Return the state that a round starts with: refitted, or conditioned afresh, where due.
 
     Units are measured anew where the hyperparameters are fitted, because these are in units;
-    under `Fixed` inference, wherever the posterior is conditioned afresh.
+    under `Fixed` inference, wherever the posterior is conditioned afresh. Rows are conditioned on
+    in the ledger's order, whatever the order in which they came.
 
     Parameters
     ----------
@@ -84,7 +79,7 @@ def prepare(
     -------
     The state, and what was fitted.
     """
-    if isinstance(core.policy, MarginalPolicy) and not isinstance(core.inference, Fixed | MAP):
+    if isinstance(core.policy, DrawsPolicy) and not isinstance(core.inference, Fixed | MAP):
         return _prepare_draws(core.policy, core.inference, core, round_index, ledger, state, key)
     inference = core.inference
     refit = isinstance(inference, MAP) and round_index % inference.every == 0
@@ -92,19 +87,29 @@ def prepare(
     if state.posterior is not None and not refit:
         return state, ()
     if core.measure is not None and (refit or isinstance(inference, Fixed)):
-        scales = core.measure(ledger)
-        state = state._replace(scales=scales, data=ledger.data(scales))
+        state = state._replace(scales=core.measure(ledger))
+    state = state._replace(data=ledger.data(state.scales))
     refits: tuple[Refit, ...] = ()
     if isinstance(inference, MAP) and refit:
         state = state._replace(sites=fit(core.policy, inference, state.data, state.sites))
         reason = f"every {inference.every} rounds"
         refits = tuple(Refit(round_index, name, reason) for name in core.policy.models())
-    posterior = condition(core.policy, state.sites, state.data, state.scales)
-    return state._replace(posterior=posterior), refits
+    return condition_afresh(core, state), refits
+
+
+def condition_afresh(core: Core, state: AgentState) -> AgentState:
+    """Return the state with the posterior of its data, under its hyperparameters or draws."""
+    policy, inferred = core.policy, state.inferred
+    if isinstance(policy, DrawsPolicy) and inferred is not None:
+        old = np.zeros(len(policy.names), bool)
+        _, posterior = settle(policy, inferred.draws, state.data, old)
+    else:
+        posterior = condition(policy, state.sites, state.data, state.scales)
+    return state._replace(posterior=posterior)
 
 
 def _prepare_draws(
-    policy: MarginalPolicy,
+    policy: DrawsPolicy[Any],
     sampler: Sampler,
     core: Core,
     round_index: int,
@@ -112,18 +117,17 @@ def _prepare_draws(
     state: AgentState,
     key: PRNGKeyArray,
 ) -> tuple[AgentState, tuple[Refit, ...]]:
-    inferred, scales, data = state.inferred, state.scales, state.data
+    inferred, scales, programs = state.inferred, state.scales, policy.names
     reasons: dict[str, str] = {}
     if inferred is None:
-        reasons = dict.fromkeys(PROGRAMS, "first")
+        reasons = dict.fromkeys(programs, "first")
     else:
         if state.posterior is None:
-            _, posterior = settle(policy, inferred.draws, data, np.zeros(2, bool))
-            state = state._replace(posterior=posterior)
+            state = condition_afresh(core, state)
         shares = np.asarray(effective_shares(policy, state.posterior))
         if sampler.refit.scheduled(round_index):
-            reasons = dict.fromkeys(PROGRAMS, "scheduled")
-        for name, share in zip(PROGRAMS, shares, strict=True):
+            reasons = dict.fromkeys(programs, "scheduled")
+        for name, share in zip(programs, shares, strict=True):
             if share < sampler.refit.least_share:
                 reasons[name] = (
                     f"effective sample size {share * sampler.draws:.1f} of {sampler.draws} draws"
@@ -132,10 +136,11 @@ def _prepare_draws(
         return state, ()
     if core.measure is not None:
         # Draws are in units: where these are measured, all programs are fitted together.
-        scales = core.measure(ledger)
-        data = ledger.data(scales)
-        reasons |= {name: "with the other" for name in PROGRAMS if name not in reasons}
-    names = tuple(name for name in PROGRAMS if name in reasons)
+        scales, names = core.measure(ledger), programs
+    else:
+        names = policy.joined(tuple(reasons))
+    reasons = dict.fromkeys(names, "with another") | reasons
+    data = ledger.data(scales)
     arguments = (policy, sampler, core.gate, data, key, inferred, names)
     inferred, posterior, attempts = infer(*arguments)
     refits = tuple(
@@ -159,23 +164,10 @@ def _weights(inferred: Inferred, name: str) -> FloatArray:
 
 def weights(policy: Policy[Any], state: AgentState) -> dict[str, FloatArray]:
     """Return the normalised weights of the draws, by program; empty without draws."""
-    if not isinstance(policy, MarginalPolicy):
+    if not isinstance(policy, DrawsPolicy):
         return {}
     logarithms = log_weights(policy, state.posterior)
-    pairs = zip(PROGRAMS, logarithms, strict=True)
-    return {name: np.exp(np.asarray(weight)) for name, weight in pairs}
-
-
-@partial(jax.jit, static_argnums=0)
-def log_weights(policy: MarginalPolicy, posterior: Any) -> tuple[Array, Array]:
-    """Return the normalised log weights of the draws of both programs."""
-    return posteriors.log_weights(policy.base.reward, posterior)
-
-
-@partial(jax.jit, static_argnums=0)
-def effective_shares(policy: MarginalPolicy, posterior: Any) -> Float[Array, " 2"]:
-    """Return the effective sample size over the number of draws, for both programs."""
-    return policy.effective_shares(posterior)
+    return {name: np.exp(np.asarray(logarithms[name])) for name in policy.names}
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -198,15 +190,16 @@ def evaluate(
     state: AgentState,
     context: Float[Array, " p"],
     actions: Float[Array, "k q"],
+    allowed: Bool[Array, " k"],
     beta: Float[Array, ""],
     key: PRNGKeyArray,
 ) -> Evaluation:
-    """Score the actions, ties broken at random by the key; ``O(k N^2)``."""
+    """Score the actions and choose an allowed one, ties broken by the key; ``O(k N^2)``."""
     s, a, _, y = state.scales
     known = (policy, state.posterior, s.standardise(context), a.standardise(actions))
     moments, score = acquisition(*known, beta, jax.random.fold_in(key, 1))
     uniform = jax.random.uniform(key, (actions.shape[0],))
-    return Evaluation.of(moments, score, uniform, y)
+    return Evaluation.of(moments, score, uniform, allowed, y)
 
 
 @partial(jax.jit, static_argnums=0)

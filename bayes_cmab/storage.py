@@ -1,8 +1,6 @@
 """Files of an experiment: written atomically, and checked when they are read."""
 
 import json
-import os
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bayes_cmab.policies.marginal import PROGRAMS
+from bayes_cmab.files import write_atomically
+from bayes_cmab.registry import draws_programs
 from bayes_cmab.rounds import LEVELS, Record
 from bayes_cmab.sweep import SCHEMA, Cell, Chunk, Sweep
 
@@ -46,22 +45,9 @@ def label(record: Record, chunk: Chunk) -> xr.Dataset:
             "checkpoint": checkpoints,
             "level": list(LEVELS),
         }
-        | ({"program": list(PROGRAMS)} if averaged else {}),
+        | ({"program": list(draws_programs(chunk.cell.agent))} if averaged else {}),
         attrs={"identity": json.dumps(chunk.identity, sort_keys=True)},
     )
-
-
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
-    """Write a file under a temporary name, flush it to the disk, and rename it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        write(temporary)
-        with temporary.open("rb") as handle:
-            os.fsync(handle.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def load_chunk(path: Path, chunk: Chunk) -> xr.Dataset:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def write_csv(frame: "pd.DataFrame", path: Path) -> Path:
     """Write a frame as CSV, atomically; return where."""
-    from bayes_cmab.storage import write_atomically
+    from bayes_cmab.files import write_atomically
 
     write_atomically(path, lambda p: frame.to_csv(p, index=False))
     return path

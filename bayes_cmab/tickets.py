@@ -25,12 +25,19 @@ class Ticket(NamedTuple):
     context : (p,). action : (q,).
     intermediate : (d,), or None while it is unknown.
     outcome : or None while it is unknown. It may be known before the intermediate.
+    abandoned : whether what is unknown will never be told.
     """
 
     context: FloatArray
     action: FloatArray
     intermediate: FloatArray | None = None
     outcome: float | None = None
+    abandoned: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether both its intermediate and its outcome are known."""
+        return self.intermediate is not None and self.outcome is not None
 
 
 class Ledger(NamedTuple):
@@ -67,27 +74,66 @@ class Ledger(NamedTuple):
         Raises
         ------
         ValueError
-            If there is no such ticket, if nothing is given, or if it was given before.
+            If there is no such ticket, if it was abandoned, if nothing is given, or if it was
+            given before.
         """
-        size = len(self.tickets)
-        if isinstance(number, bool) or not isinstance(number, int | np.integer):
-            raise ValueError(f"ticket: expected a decision's ticket, got {number!r}")
-        if not 0 <= number < size:
-            raise ValueError(f"ticket: expected one of the {size} issued so far, got {number}")
+        ticket = self._ticket(number)
         if intermediate is None and outcome is None:
             raise ValueError(
                 f"tell: expected an intermediate, an outcome or both, got neither (ticket {number})"
             )
-        ticket = self.tickets[number]
+        if ticket.abandoned:
+            raise ValueError(f"ticket: expected one that waits, got {number}, which was abandoned")
         for name, new in (("intermediate", intermediate), ("outcome", outcome)):
             if new is not None and getattr(ticket, name) is not None:
                 raise ValueError(f"{name}: expected one a ticket, got a second for ticket {number}")
-        settled = ticket
         if intermediate is not None:
-            settled = settled._replace(intermediate=np.array(intermediate))
+            ticket = ticket._replace(intermediate=np.array(intermediate))
         if outcome is not None:
-            settled = settled._replace(outcome=outcome)
-        return self._replace(tickets=(*self.tickets[:number], settled, *self.tickets[number + 1 :]))
+            ticket = ticket._replace(outcome=outcome)
+        return self._with(number, ticket)
+
+    def abandon(self, number: int) -> Self:
+        """Note that a ticket will be told nothing more.
+
+        Raises
+        ------
+        ValueError
+            If there is no such ticket, if it was abandoned before, or if it waits for nothing.
+        """
+        ticket = self._ticket(number)
+        if ticket.abandoned or ticket.complete:
+            why = "was abandoned before" if ticket.abandoned else "has its intermediate and outcome"
+            raise ValueError(f"ticket: expected one that waits, got {number}, which {why}")
+        return self._with(number, ticket._replace(abandoned=True))
+
+    def forget(self, number: int, *, intermediate: bool, outcome: bool) -> Self:
+        """Take an intermediate, an outcome or both back off a ticket, which waits again."""
+        ticket = self.tickets[number]._replace(abandoned=False)
+        if intermediate:
+            ticket = ticket._replace(intermediate=None)
+        if outcome:
+            ticket = ticket._replace(outcome=None)
+        return self._with(number, ticket)
+
+    def waiting(self) -> tuple[int, ...]:
+        """Return the tickets that are neither complete nor abandoned."""
+        return tuple(
+            number
+            for number, ticket in enumerate(self.tickets)
+            if not (ticket.complete or ticket.abandoned)
+        )
+
+    def _ticket(self, number: int) -> Ticket:
+        if isinstance(number, bool) or not isinstance(number, int | np.integer):
+            raise ValueError(f"ticket: expected a decision's ticket, got {number!r}")
+        if not 0 <= number < len(self.tickets):
+            size = len(self.tickets)
+            raise ValueError(f"ticket: expected one of the {size} issued so far, got {number}")
+        return self.tickets[number]
+
+    def _with(self, number: int, ticket: Ticket) -> Self:
+        return self._replace(tickets=(*self.tickets[:number], ticket, *self.tickets[number + 1 :]))
 
     def add_transitions(self, s: FloatArray, a: FloatArray, r: FloatArray) -> Self:
         """Add transitions from elsewhere."""

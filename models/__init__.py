@@ -1,5 +1,6 @@
 """The NumPyro programs and the pure functions that they are made of."""
 
+from bayes_cmab.models.additive import AdditiveHyperparameters, AdditiveRewardModel
 from bayes_cmab.models.anova import AnovaEmbeddingModel, AnovaHyperparameters
 from bayes_cmab.models.embedding import DirectRewardModel, EmbeddingModel
 from bayes_cmab.models.hyperparameters import (
@@ -8,6 +9,7 @@ from bayes_cmab.models.hyperparameters import (
     TransitionHyperparameters,
 )
 from bayes_cmab.models.priors import (
+    AdditivePriors,
     AnovaPriors,
     EmbeddingPriors,
     LogNormal,
@@ -18,6 +20,9 @@ from bayes_cmab.models.reward import RewardModel
 from bayes_cmab.models.transition import TransitionModel
 
 __all__ = [
+    "AdditiveHyperparameters",
+    "AdditivePriors",
+    "AdditiveRewardModel",
     "AnovaEmbeddingModel",
     "AnovaHyperparameters",
     "AnovaPriors",

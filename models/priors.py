@@ -55,6 +55,18 @@ class RewardPriors:
 
 
 @dataclass(frozen=True)
+class AdditivePriors(RewardPriors):
+    """Priors of a reward model with main effects; ``scale`` is not used.
+
+    Attributes
+    ----------
+    weight : variance of each component: wide enough that any of them may as good as vanish.
+    """
+
+    weight: LogNormal = LogNormal(0.3, 1.2)
+
+
+@dataclass(frozen=True)
 class EmbeddingPriors:
     """Priors of the conditional mean embedding, and of a GP on (context, action).
 

@@ -4,6 +4,7 @@ r"""The reward model: a Gaussian process on ``f`` with an integrated constant me
 ``r~(r, r') = <phi(r), T phi(r')> / <phi(c), T phi(c)>`` and ``b ~ N(0, mean_variance)``.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -11,7 +12,13 @@ import numpyro
 from jaxtyping import Array, Float
 
 from bayes_cmab.data import Outcomes
-from bayes_cmab.kernels import power_gram
+from bayes_cmab.kernels import (
+    expected_power_gram,
+    power_coefficients,
+    power_gram,
+    smoothed_power_gram,
+    trace_of_square,
+)
 from bayes_cmab.linalg import gaussian_log_density
 from bayes_cmab.models.hyperparameters import RewardHyperparameters
 from bayes_cmab.models.priors import RewardPriors, Sites
@@ -86,13 +93,85 @@ class RewardModel:
             sites["reward_scale"] = jnp.array(priors.scale.median, float)
         return sites
 
+    def summed(
+        self, function: Callable[[RewardHyperparameters], Array], hyper: RewardHyperparameters
+    ) -> Array:
+        """Return the sum of a function over the components of ``f``: here there is one."""
+        return function(hyper)
+
+    def interactions(
+        self, hyper: RewardHyperparameters
+    ) -> list[tuple[RewardHyperparameters, RewardHyperparameters, float]]:
+        """Return the pairs of components that vary together with r, and how often each counts."""
+        return [(hyper, hyper, 1.0)]
+
     def gram(
         self, hyper: RewardHyperparameters, x: Float[Array, "n d"], y: Float[Array, "m d"]
     ) -> Float[Array, "n m"]:
         """Return the prior covariance of ``f``, ``s_f^2 r~(x, y)``."""
-        return hyper.reward_variance * power_gram(
-            self.power, x, y, hyper.lengthscale_r, hyper.measure, normalised=True
-        )
+
+        def one(h: RewardHyperparameters) -> Array:
+            kernel = (self.power, x, y, h.lengthscale_r, h.measure)
+            return h.reward_variance * power_gram(*kernel, normalised=True)
+
+        return self.summed(one, hyper)
+
+    def smoothed_gram(
+        self,
+        hyper: RewardHyperparameters,
+        x: Float[Array, "n d"],
+        mean: Float[Array, "m d"],
+        variance: Float[Array, "m d"],
+    ) -> Float[Array, "n m"]:
+        """Return the prior covariance of ``f(x)`` and ``E f(R)``, ``R ~ N(mean, variance)``."""
+
+        def one(h: RewardHyperparameters) -> Array:
+            kernel = (self.power, x, mean, variance, h.lengthscale_r, h.measure)
+            return h.reward_variance * smoothed_power_gram(*kernel, normalised=True)
+
+        return self.summed(one, hyper)
+
+    def expected_gram(
+        self,
+        hyper: RewardHyperparameters,
+        x_mean: Float[Array, "n d"],
+        x_variance: Float[Array, "n d"],
+        y_mean: Float[Array, "m d"],
+        y_variance: Float[Array, "m d"],
+    ) -> Float[Array, "n m"]:
+        """Return the prior covariance of ``E f(X)`` and ``E f(Y)`` for normal ``X`` and ``Y``."""
+
+        def one(h: RewardHyperparameters) -> Array:
+            normals = (x_mean, x_variance, y_mean, y_variance)
+            kernel = (h.lengthscale_r, h.measure)
+            gram = expected_power_gram(self.power, *normals, *kernel, normalised=True)
+            return h.reward_variance * gram
+
+        return self.summed(one, hyper)
+
+    def third_gram(
+        self, hyper: RewardHyperparameters, x: Float[Array, "n d"], y: Float[Array, "m d"]
+    ) -> Float[Array, "n m"]:
+        """Return ``integral of Cov(f(x), f(u)) Cov(f(u), f(y)) nu(du)``, ``q^2 R3``.
+
+        Here ``q = s_f^2 / <phi(c), T phi(c)>``; the inner product is over each component alone.
+        """
+
+        def one(h: RewardHyperparameters) -> Array:
+            q = h.reward_variance / jnp.prod(power_coefficients(1, h.lengthscale_r, h.measure).C)
+            return q**2 * power_gram(3, x, y, h.lengthscale_r, h.measure)
+
+        return self.summed(one, hyper)
+
+    def mean_square(self, hyper: RewardHyperparameters) -> Float[Array, ""]:
+        """Return the prior's ``integral of Var f(u) nu(du)``, ``q Tr(T^2)``."""
+
+        def one(h: RewardHyperparameters) -> Array:
+            centre = jnp.prod(power_coefficients(1, h.lengthscale_r, h.measure).C)
+            trace = trace_of_square(h.lengthscale_r, h.measure_scale)
+            return h.reward_variance / centre * trace
+
+        return self.summed(one, hyper)
 
     def covariance(
         self, hyper: RewardHyperparameters, points: Float[Array, "M d"]

@@ -89,7 +89,7 @@ def test_variational_inference_plays_too() -> None:
 
 def test_a_sampler_needs_a_policy_that_is_averaged() -> None:
     spec = AgentSpec(EmbeddingPolicy(), SAMPLER, ConstantBeta(0.25))
-    with pytest.raises(ValueError, match="policy: expected a MarginalPolicy with a sampler"):
+    with pytest.raises(ValueError, match="policy: expected a DrawsPolicy with a sampler"):
         play(spec, SETTINGS["A"], rounds=2, offline=0, seed=0, trials=range(1))
 
 

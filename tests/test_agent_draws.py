@@ -1,11 +1,15 @@
 """The live agent with draws of its hyperparameters."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bayes_cmab import (
     NUTS,
@@ -19,6 +23,7 @@ from bayes_cmab import (
     Gate,
     MeanUCB,
     MixtureQuantile,
+    Never,
     RewardModel,
     Thompson,
 )
@@ -105,24 +110,41 @@ def test_the_parts_of_the_variance_add_up() -> None:
     assert (table.variance_embedding_hyperparameters > 0.0).all()
 
 
-def test_given_draws_the_posterior_does_not_depend_on_the_order_of_arrival() -> None:
-    agents = [
-        make(inference=NUTS(draws=16, chains=2, warmup=8, refit=EffectiveSampleSize(1e-9)))
-        for _ in range(2)
-    ]
-    rng = np.random.default_rng(1)
-    rows = rng.normal(size=(6, 2))
-    for agent in agents:
-        for _ in range(6):
-            agent.ask(0.1)
-    for i in range(6):
-        agents[0].tell(i, intermediate=rows[i, 0], outcome=rows[i, 1])
-    for i in reversed(range(6)):
-        agents[1].tell(i, outcome=rows[i, 1])
-    for i in (3, 0, 5, 1, 4, 2):
-        agents[1].tell(i, intermediate=rows[i, 0])
-    # The chosen actions are the same, as nothing was known when they were chosen.
-    one, other = (agent.score(0.3).to_numpy() for agent in agents)
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """Return the file of an agent with draws, and six decisions that nothing is known of yet."""
+    path = tmp_path_factory.mktemp("drawn") / "agent"
+    agent = make(inference=replace(SAMPLER, refit=Never()))
+    for _ in range(6):
+        agent.ask(0.1)
+    agent.save(path)
+    return path
+
+
+@settings(
+    max_examples=6,
+    deadline=None,
+    derandomize=True,
+)
+@given(order=st.permutations(range(12)), afresh=st.integers(0, 12))
+def test_given_draws_and_units_the_posterior_does_not_depend_on_the_order_of_arrival(
+    drawn, order, afresh
+) -> None:
+    rows = np.random.default_rng(1).normal(size=(6, 2))
+
+    def told(events, afresh) -> np.ndarray:
+        agent = Agent.load(drawn)
+        for number, event in enumerate(events):
+            if number == afresh:
+                agent.add_outcomes([], [])  # the next look conditions on all rows at once
+                agent.score(0.0)
+            ticket, late = divmod(event, 2)
+            name = "outcome" if late else "intermediate"
+            agent.tell(ticket, **{name: rows[ticket, late]})
+        assert [int(data.size) for data in agent.data] == [6, 6, 6]
+        return agent.score(0.3).to_numpy()
+
+    one, other = told(range(12), None), told(order, afresh)
     np.testing.assert_allclose(one, other, rtol=0.0, atol=1e-10)
 
 
@@ -254,7 +276,7 @@ def test_a_program_that_does_not_fit_is_refused(program, message: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"policy": DirectPolicy()}, "policy: expected an EmbeddingPolicy to average over draws"),
+        ({"policy": DirectPolicy()}, "policy: expected an EmbeddingPolicy or a ResidualPolicy"),
         ({"gate": 3}, "gate: expected a Gate, got 3"),
         ({"acquisition": "ucb"}, "acquisition: expected an acquisition, got 'ucb'"),
         (

@@ -7,6 +7,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
 from bayes_cmab import Agent, Box, FunctionPolicy, MixtureQuantile, Thompson
@@ -106,6 +107,30 @@ def test_thompson_draws_at_the_candidates() -> None:
     decision = agent.ask(0.0)
     assert decision.action[0] in box.cover()[:, 0]
     assert len(agent.score(0.0)) == 16
+
+
+def test_to_exploit_a_box_is_to_climb_the_mean() -> None:
+    options = {"beta": 100.0, "context_sample": [-1.0, 1.0]}
+    agent = Agent(Box(-2.0, 2.0, candidates=16, starts=4, steps=20), **options)
+    agent.add_transitions(np.zeros(9), np.linspace(-2.0, 2.0, 9), np.linspace(-2.0, 2.0, 9))
+    agent.add_outcomes(np.linspace(-2.0, 2.0, 9), -((np.linspace(-2.0, 2.0, 9) - 0.37) ** 2))
+    table = agent.score(0.0, exploit=True)
+    assert (table["score"] == table["mean"]).all()
+    decision = agent.ask(0.0, exploit=True)
+    assert decision.score == decision.mean == table["mean"].max()
+
+
+def test_actions_of_a_call_take_the_place_of_the_box() -> None:
+    agent = two_columns()
+    frame = pd.DataFrame({"hours": [1.0, 9.0], "dose": [0.5, -3.0]})
+    table = agent.score(0.4, frame)
+    assert table[["dose", "hours"]].to_numpy().tolist() == [[0.5, 1.0], [-3.0, 9.0]]
+    decision = agent.ask(0.4, [[0.5, 1.0], [-3.0, 9.0]])
+    assert (decision.index, decision.action.tolist()) == (0, [0.5, 1.0])
+    with pytest.raises(ValueError, match=r"expected the columns dose, hours; got missing hours"):
+        agent.ask(0.4, frame[["dose"]])
+    agent.tell(decision.ticket, intermediate=0.3, outcome=0.2)
+    assert agent.ask(0.4).score > decision.score
 
 
 def test_a_climb_that_leaves_the_finite_numbers_is_forgotten() -> None:

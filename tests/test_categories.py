@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_cmab import Agent
-from bayes_cmab.categories import Columns
+from bayes_cmab import Agent, Thompson
+from bayes_cmab.columns import Columns
 
 ADVERTS = pd.DataFrame(
     {"colour": ["red", "blue", "red", "green"], "price": [1.0, 2.0, 3.0, 4.0], "new": [True] * 4}
@@ -66,7 +66,7 @@ def test_two_categories_are_at_squared_distance_two_whatever_the_data() -> None:
     assert s.scale.tolist()[1:] == [1.0, 1.0]
     assert a.center.tolist() == [0.0, 0.0, 0.0, 2.5, 0.0, 0.0]
     assert a.scale.tolist()[:3] == [1.0, 1.0, 1.0]
-    rows = agent._columns.rows(ADVERTS, "actions")[:2]
+    rows = agent._settings.columns.rows(ADVERTS, "actions")[:2]
     standard = (rows - np.asarray(a.center)) / np.asarray(a.scale)
     assert np.sum((standard[0] - standard[1])[:3] ** 2) == 2.0
 
@@ -106,7 +106,7 @@ def test_a_context_may_come_by_name_or_by_position_in_any_container(tmp_path) ->
     agent.add_transitions(
         VISITORS[["device", "age"]], ADVERTS.iloc[:3][["new", "price", "colour"]], [1.0, 2.0, 3.0]
     )
-    stored = agent._ledger.transitions()
+    stored = agent._session.ledger.transitions()
     np.testing.assert_array_equal(stored[0], [[20, 1, 0], [40, 0, 1], [60, 1, 0]])
     np.testing.assert_array_equal(stored[1][:, 3], [1.0, 2.0, 3.0])
     text = agent.report(tmp_path / "report.html").read_text("utf-8")
@@ -119,8 +119,8 @@ def test_categories_that_are_not_in_the_data_yet() -> None:
     agent = make(
         context_sample=names, categories={"device": ["phone", "watch"], "price": [1, 2, 3, 4, 5]}
     )
-    assert agent._contexts.labels == ("age", "device=phone", "device=watch")
-    assert agent._columns.width == 3 + 5 + 2
+    assert agent._settings.contexts.labels == ("age", "device=phone", "device=watch")
+    assert agent._settings.columns.width == 3 + 5 + 2
     assert np.isfinite(agent.score([30.0, "watch"]).score).all()
     positions = Agent([0.0, 1.0], categories={"context_0": ["a", "b"]})
     assert np.isfinite(positions.score("b").score).all()
@@ -130,27 +130,64 @@ def test_numeric_tables_are_matched_by_name_too() -> None:
     sample = pd.DataFrame({"age": [20.0, 40.0], "income": [1.0, 9.0]})
     agent = Agent([0.0, 1.0], context_sample=sample)
     decision = agent.ask({"income": 1.0, "age": 30.0})
-    assert agent._ledger.tickets[decision.ticket].context.tolist() == [30.0, 1.0]
+    assert agent._session.ledger.tickets[decision.ticket].context.tolist() == [30.0, 1.0]
+
+
+SEEN = {"age": 30.0, "device": "phone"}
+
+
+def test_actions_of_a_call_have_categories_and_names_too() -> None:
+    agent = make(acquisition=Thompson())
+    whole = agent.score(SEEN)
+    some = ADVERTS.iloc[[3, 0]][["new", "price", "colour"]]
+    expected = whole.iloc[[3, 0]].reset_index(drop=True)
+    pd.testing.assert_frame_equal(agent.score(SEEN, some), expected, check_exact=True)
+    others = [["green", 1.5, False], ["red", 9.0, True]]
+    table = agent.score(SEEN, others)
+    assert table[["colour", "price", "new"]].to_numpy().tolist() == others
+    decision = agent.ask(SEEN, others, exploit=True)
+    assert decision.action.tolist() == others[decision.index]
+    stored = agent._session.ledger.tickets[decision.ticket].action
+    assert stored.dtype == float
+    assert agent._settings.columns.restore_rows(stored[None])[0].tolist() == others[decision.index]
+    asks = agent.history()
+    assert asks["context"][0].tolist() == [30.0, "phone"]
+    assert asks["action"][0].tolist() == others[decision.index]
+    agent.tell(decision.ticket, intermediate=0.3, outcome=0.2)
+    assert np.isfinite(agent.score(SEEN)["score"]).all()
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (
+            lambda a: a.ask(SEEN, [["pink", 1.0, True]]),
+            "actions: column 'colour': expected one of 'blue', 'green', 'red', got 'pink' at row 0",
+        ),
+        (lambda a: a.score(SEEN, [["red", 1.0]]), "actions: expected 3 columns, got shape (1, 2)"),
+        (
+            lambda a: a.score(SEEN, ADVERTS[["price", "new"]]),
+            "actions: expected the columns colour, price, new; got missing colour",
+        ),
+        (
+            lambda a: a.score(SEEN, ADVERTS.iloc[:0]),
+            "actions: expected at least one row and one column, got (0, 6)",
+        ),
+        (
             lambda a: a.ask([30.0, "watch"]),
             "context: column 'device': expected one of 'phone', 'tablet', got 'watch' at row 0",
         ),
         (
             lambda a: a.ask({"age": 30.0}),
-            "context: expected the columns age, device, got them without device",
+            "context: expected the columns age, device; got missing device",
         ),
         (
             lambda a: a.ask({"age": 30.0, "gadget": "phone"}),
-            "got them without device and with the unknown gadget",
+            "got extra gadget and missing device",
         ),
         (
             lambda a: a.ask(pd.Series({"age": 1.0, "device": "phone", "x": 2.0})),
-            "with the unknown x",
+            "got extra x",
         ),
         (lambda a: a.ask([30.0]), "context: expected 2 columns, got shape (1,)"),
         (lambda a: a.ask(["old", "phone"]), "context: column 'age': expected numbers"),
@@ -165,7 +202,7 @@ def test_numeric_tables_are_matched_by_name_too() -> None:
         ),
         (
             lambda a: a.add_transitions(VISITORS[:1], ADVERTS[:1].drop(columns="new"), [0.0]),
-            "actions: expected the columns colour, price, new, got them without new",
+            "actions: expected the columns colour, price, new; got missing new",
         ),
     ],
 )

@@ -76,11 +76,11 @@ def test_groups_dimensions_and_coordinates(agent: Agent, tree: xr.DataTree) -> N
 
 
 def test_values_are_in_the_users_units(agent: Agent, tree: xr.DataTree) -> None:
-    rows = agent._ledger.matched_and_unmatched()
+    rows = agent._session.ledger.matched_and_unmatched()
     np.testing.assert_allclose(tree["observed_data"]["outcome"], rows[1], rtol=1e-12)
     np.testing.assert_allclose(tree["constant_data"]["intermediate"], rows[0], rtol=1e-12)
     np.testing.assert_allclose(tree["constant_data"]["offered_action"][:, 0], ACTIONS)
-    table = agent.score(agent._ledger.tickets[-1].context)
+    table = agent.score(agent._session.ledger.tickets[-1].context)
     np.testing.assert_allclose(tree["predictions"]["mean"], table["mean"], rtol=1e-12)
     predicted = tree["posterior_predictive"]["outcome"]
     assert abs(float(predicted.mean()) - rows[1].mean()) < 0.5
@@ -90,7 +90,7 @@ def test_the_log_likelihood_is_that_of_each_outcome_given_all_others(
     agent: Agent, tree: xr.DataTree
 ) -> None:
     """Against the conditional of a multivariate normal, by NumPy, at two draws."""
-    model, state = agent._core.policy.base.reward, agent._prepare(None)[0]
+    model, state = agent._core.policy.base.reward, agent._prepare(None).state
     size = int(state.data.outcomes.size)
     points = state.data.outcomes.intermediates[:size]
     y = np.asarray(state.data.outcomes.outcomes)[:size]
@@ -113,7 +113,7 @@ def test_replicates_have_the_moments_of_the_posterior_predictive(agent: Agent) -
 
     from bayes_cmab.predictive import prior_predictive, replicate
 
-    model, outcomes = agent._core.policy.base.reward, agent._prepare(None)[0].data.outcomes
+    model, outcomes = agent._core.policy.base.reward, agent._prepare(None).state.data.outcomes
     size = int(outcomes.size)
     hyper = model.hyperparameters(model.default_sites(1))
     keys = jax.random.split(jax.random.key(0), 6000)

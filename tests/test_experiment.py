@@ -14,7 +14,8 @@ import pytest
 import xarray as xr
 
 from bayes_cmab.experiment import _tasks, run_sweep
-from bayes_cmab.storage import load_chunk, load_options, load_sweep, save_options, write_atomically
+from bayes_cmab.files import write_atomically
+from bayes_cmab.storage import load_chunk, load_options, load_sweep, save_options
 from bayes_cmab.sweep import Cell, Chunk, Sweep
 
 SWEEP = Sweep(

@@ -24,6 +24,9 @@ power_gram = jax.jit(kernels.power_gram, static_argnums=0, static_argnames="norm
 expected_power_gram = jax.jit(
     kernels.expected_power_gram, static_argnums=0, static_argnames="normalised"
 )
+smoothed_power_gram = jax.jit(
+    kernels.smoothed_power_gram, static_argnums=0, static_argnames="normalised"
+)
 nuclear_dominant_kernel = jax.jit(kernels.nuclear_dominant_kernel)
 
 
@@ -179,6 +182,18 @@ def test_expected_power_gram_without_variance_is_power_gram(power: int) -> None:
     np.testing.assert_allclose(
         got, power_gram(power, x, y, LENGTHSCALE, measure(3)), rtol=1e-11, atol=1e-300
     )
+
+
+@pytest.mark.parametrize("power", [0, 1, 3])
+@pytest.mark.parametrize("normalised", [False, True])
+def test_smoothed_power_gram_is_the_expected_one_at_points(power: int, normalised: bool) -> None:
+    x, y = points(8, 4, 3), points(9, 3, 3)
+    w = np.random.default_rng(7).uniform(0.05, 0.8, size=y.shape)
+    kernel = (LENGTHSCALE, measure(3))
+    got = smoothed_power_gram(power, x, y, w, *kernel, normalised=normalised)
+    nothing = np.zeros_like(x)
+    expected = expected_power_gram(power, x, nothing, y, w, *kernel, normalised=normalised)
+    np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-300)
 
 
 def test_trace_of_square_equals_quadrature() -> None:

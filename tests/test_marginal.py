@@ -60,8 +60,10 @@ def make_draws(sites: Sites, n: int, seed: int) -> WeightedDraws:
 
 def make_all_draws(policy: MarginalPolicy, counts: tuple[int, int]) -> HyperparameterDraws:
     return HyperparameterDraws(
-        make_draws(policy.base.reward.default_sites(2), counts[0], 1),
-        make_draws(policy.base.embedding.default_sites(1, 1), counts[1], 2),
+        {
+            "reward": make_draws(policy.base.reward.default_sites(2), counts[0], 1),
+            "embedding": make_draws(policy.base.embedding.default_sites(1, 1), counts[1], 2),
+        },
         jnp.ones(2),
     )
 
@@ -105,7 +107,7 @@ def fixed_state(policy: EmbeddingPolicy, sites: Sites, data: Data):
 
 
 def pick(draws: HyperparameterDraws, t: int, j: int) -> Sites:
-    reward, embedding = draws.reward.sites, draws.embedding.sites
+    reward, embedding = draws.programs["reward"].sites, draws.programs["embedding"].sites
     return {k: v[t] for k, v in reward.items()} | {k: v[j] for k, v in embedding.items()}
 
 
@@ -219,10 +221,10 @@ def test_draws_are_reweighted_by_the_change_of_their_log_likelihoods(form: str) 
         r, e = policy.base.reward, policy.base.embedding
         return (
             jax.vmap(lambda s: r.log_likelihood(r.hyperparameters(s), data.outcomes))(
-                draws.reward.sites
+                draws.programs["reward"].sites
             ),
             jax.vmap(lambda s: e.log_likelihood(e.hyperparameters(s), data.transitions, features))(
-                draws.embedding.sites
+                draws.programs["embedding"].sites
             ),
         )
 
@@ -243,9 +245,11 @@ def test_only_fresh_draws_take_note_of_their_likelihood() -> None:
     policy = POLICIES["operator"]
     draws, _ = settle(policy, make_all_draws(policy, (3, 2)), make_data(6, 6))
     later = jax.jit(policy.refitted)(draws, make_data(8, 8), jnp.array([True, False]))[0]
-    np.testing.assert_array_equal(later.embedding.at_fit, draws.embedding.at_fit)
+    np.testing.assert_array_equal(
+        later.programs["embedding"].at_fit, draws.programs["embedding"].at_fit
+    )
     np.testing.assert_array_equal(later.lengthscale, draws.lengthscale)
-    assert np.all(np.abs(later.reward.at_fit - draws.reward.at_fit) > 1e-3)
+    assert np.all(np.abs(later.programs["reward"].at_fit - draws.programs["reward"].at_fit) > 1e-3)
 
 
 def test_effective_sample_size_is_the_count_for_equal_weights_and_one_for_a_single_draw() -> None:

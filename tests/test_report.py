@@ -109,7 +109,7 @@ def test_an_agent_that_knows_nothing_has_a_report(tmp_path: Path) -> None:
 def test_the_report_of_a_fixed_agent_and_that_it_changes_nothing(tmp_path: Path) -> None:
     agent = run(Agent(pd.DataFrame({NASTY: np.linspace(-1.0, 1.0, 5)})), 4)
     agent.add_outcomes([0.0, 0.5], [1.0, 2.0])
-    before = agent.score(0.5)
+    before, history = agent.score(0.5), agent.history()
     page = read(agent.report(tmp_path / "report.html", 0.5))
     assert page.tags.count("svg") == 4
     assert NASTY in page.text  # escaped, and shown as it is
@@ -119,7 +119,35 @@ def test_the_report_of_a_fixed_agent_and_that_it_changes_nothing(tmp_path: Path)
     assert "outcomes that wait for their intermediate1" in page.text
     assert f"{number(float(before.score.max()))}" in page.text
     pd.testing.assert_frame_equal(agent.score(0.5), before)
-    assert (agent.round, len(agent.history())) == (4, 4)
+    pd.testing.assert_frame_equal(agent.history(), history)
+
+
+def test_a_loaded_agent_has_the_report_of_the_one_saved_and_abandoned_tickets_do_not_wait(
+    tmp_path: Path,
+) -> None:
+    offered = pd.DataFrame({"side": pd.Categorical([1, 2]), "dose": [0.0, 1.0]})
+    agent = run(Agent(offered, context_sample=pd.DataFrame({"age": [1.0, 3.0]})), 5)
+    unseen, early = agent.ask(0.0).ticket, agent.ask(0.0).ticket
+    agent.tell(early, outcome=0.3)
+    agent.ask(0.0)
+    for ticket in (1, 2, unseen, early):  # told an outcome, an intermediate, nothing, an outcome
+        agent.abandon(ticket)
+    agent.save(tmp_path / "agent")
+    loaded = Agent.load(tmp_path / "agent")
+    pages = [read(one.report(tmp_path / "report.html")) for one in (agent, loaded)]
+    for page in pages:
+        for words in (
+            "1tickets waiting for r or y",
+            "tickets that wait for an intermediate1",
+            "tickets that wait for an outcome1",
+            "outcomes that wait for their intermediate0",
+            "abandoned tickets4",
+            "with age = 0 would see",
+            "side=1",
+        ):
+            assert words in page.text
+    texts = [re.sub(r"written [-\d: ]+ UTC", "", page.text) for page in pages]
+    assert texts[0] == texts[1]
 
 
 def test_several_action_columns_many_intermediates_and_refits(tmp_path: Path) -> None:

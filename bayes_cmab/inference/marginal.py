@@ -1,11 +1,11 @@
-"""Infer the hyperparameters of a `MarginalPolicy`: fit, check, fall back, keep for the next time.
+"""Infer the hyperparameters of a `DrawsPolicy`: fit, check, fall back, keep for the next time.
 
 The fallback of the convergence gate, in this order: a fit that fails is continued by one more
 pass; if that fails too, the last draws that passed stay, reweighted, and the failure is reported.
 A program that has no such draws yet is left with the failed ones, which is reported too.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from bayes_cmab.data import Data
 from bayes_cmab.inference.fit import Fit, Sampler
 from bayes_cmab.inference.gate import Check, Gate, overall
 from bayes_cmab.inference.refit import Never
-from bayes_cmab.policies.marginal import PROGRAMS, HyperparameterDraws, MarginalPolicy
-from bayes_cmab.posteriors import MarginalPosterior, WeightedDraws
+from bayes_cmab.policies.draws import DrawsPolicy, HyperparameterDraws
+from bayes_cmab.posteriors import WeightedDraws
 from bayes_cmab.programs import Program
 
 
@@ -57,14 +57,14 @@ class Attempt(NamedTuple):
 
 
 def infer(
-    policy: MarginalPolicy,
+    policy: DrawsPolicy[Any],
     sampler: Sampler,
     gate: Gate,
     data: Data,
     key: PRNGKeyArray,
     previous: Inferred | None = None,
-    names: tuple[str, ...] = PROGRAMS,
-) -> tuple[Inferred, MarginalPosterior, dict[str, Attempt]]:
+    names: tuple[str, ...] | None = None,
+) -> tuple[Inferred, Any, dict[str, Attempt]]:
     """Fit programs and condition on the data.
 
     Parameters
@@ -73,38 +73,39 @@ def infer(
     data : all rows.
     key : of this fit.
     previous : the last inference; None at the first, which fits all programs.
-    names : programs to fit.
+    names : programs to fit, with those that they are `DrawsPolicy.joined` with; all by default.
+
+    Returns
+    -------
+    The inference, the policy's state, and what became of each fit.
     """
-    names = PROGRAMS if previous is None else names
+    everything = policy.names
+    names = everything if names is None or previous is None else policy.joined(names)
     sampler = without_refits(sampler)
-    arguments = _arguments(policy, data)
+    draws = {} if previous is None else dict(previous.draws.programs)
+    fresh = dict.fromkeys(everything, False)
     fits = {} if previous is None else dict(previous.fits)
     following = {} if previous is None else dict(previous.following)
     passed = {} if previous is None else dict(previous.passed)
     attempts = {}
     for name in names:
-        index = PROGRAMS.index(name)
+        index = everything.index(name)
         start = following.get(name)
-        own = (policy.models()[name], sampler, arguments[name], jax.random.fold_in(key, index))
-        fit, attempts[name] = _attempt(*own, gate, name, start, keep=passed.get(name, False))
+        before = {earlier: draws[earlier] for earlier in everything[:index]}
+        drawn = {earlier: np.asarray(fresh[earlier]) for earlier in before}
+        arguments = _given(policy, name, data, before, drawn)
+        own = (policy.models()[name], sampler, arguments, jax.random.fold_in(key, index))
+        fit, attempts[name] = attempt_fit(*own, gate, name, start, keep=passed.get(name, False))
         following[name] = fit.following
         if attempts[name].accepted:
             fits[name], passed[name] = fit, overall(attempts[name].checks) != "failed"
-    fresh = np.array([name in names and attempts[name].accepted for name in PROGRAMS])
-    chosen = HyperparameterDraws(
-        reward=_weighted(fits["reward"]),
-        embedding=_weighted(fits["embedding"]),
-        lengthscale=jnp.ones(data.outcomes.intermediates.shape[1]),
-    )
-    if previous is not None:
-        kept = previous.draws
-        chosen = HyperparameterDraws(
-            reward=chosen.reward if fresh[0] else kept.reward,
-            embedding=chosen.embedding if fresh[1] else kept.embedding,
-            lengthscale=kept.lengthscale,
-        )
-    draws, state = settle(policy, chosen, data, fresh)
-    return Inferred(draws, fits, following, passed), state, attempts
+            draws[name] = WeightedDraws(fit.sites, -fit.log_weight)
+            fresh[name] = True
+    width = data.outcomes.intermediates.shape[1]
+    lengthscale = jnp.ones(width) if previous is None else previous.draws.lengthscale
+    chosen = HyperparameterDraws(draws, lengthscale)
+    settled, state = settle(policy, chosen, data, np.array([fresh[n] for n in everything]))
+    return Inferred(settled, fits, following, passed), state, attempts
 
 
 def without_refits(sampler: Sampler) -> Sampler:
@@ -114,11 +115,7 @@ def without_refits(sampler: Sampler) -> Sampler:
     return plain
 
 
-def _weighted(fit: Fit) -> WeightedDraws:
-    return WeightedDraws(fit.sites, -fit.log_weight)
-
-
-def _attempt(
+def attempt_fit(
     model: Callable[..., None],
     sampler: Sampler,
     arguments: tuple[Any, ...],
@@ -150,9 +147,15 @@ def _attempt(
     return fit, Attempt(checks, number >= passes, accepted)
 
 
-@partial(jax.jit, static_argnums=0)
-def _arguments(policy: MarginalPolicy, data: Data) -> dict[str, tuple[Any, ...]]:
-    return policy.arguments(data, {})
+@partial(jax.jit, static_argnums=(0, 1))
+def _given(
+    policy: DrawsPolicy[Any],
+    name: str,
+    data: Data,
+    draws: Mapping[str, WeightedDraws],
+    fresh: Mapping[str, Bool[Array, ""]],
+) -> tuple[Any, ...]:
+    return policy.given(name, data, draws, fresh)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -177,7 +180,22 @@ def run_pass(
 
 @partial(jax.jit, static_argnums=0)
 def settle(
-    policy: MarginalPolicy, draws: HyperparameterDraws, data: Data, fresh: Bool[Array, " 2"]
-) -> tuple[HyperparameterDraws, MarginalPosterior]:
-    """Condition on the data; see `MarginalPolicy.refitted`."""
+    policy: DrawsPolicy[Any],
+    draws: HyperparameterDraws,
+    data: Data,
+    fresh: Bool[Array, " programs"],
+) -> tuple[HyperparameterDraws, Any]:
+    """Condition on the data; see `DrawsPolicy.refitted`."""
     return policy.refitted(draws, data, fresh)
+
+
+@partial(jax.jit, static_argnums=0)
+def log_weights(policy: DrawsPolicy[Any], posterior: Any) -> dict[str, Array]:
+    """Return the normalised log weights of the draws of each program."""
+    return policy.log_weights(posterior)
+
+
+@partial(jax.jit, static_argnums=0)
+def effective_shares(policy: DrawsPolicy[Any], posterior: Any) -> Float[Array, " programs"]:
+    """Return the effective sample size over the number of draws, by program."""
+    return policy.effective_shares(posterior)

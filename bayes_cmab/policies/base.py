@@ -56,7 +56,7 @@ class Policy[State](ABC):
 
         Parameters
         ----------
-        sites : hyperparameters; a `MarginalPolicy` takes draws of them.
+        sites : hyperparameters; a `DrawsPolicy` takes draws of them.
         data, scales : all rows, and their units.
         """
 

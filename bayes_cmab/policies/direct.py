@@ -70,7 +70,8 @@ class DirectPolicy(Policy[DirectState]):
         return baselines.gp_ucb_moments(self.model.embedding, *state, context, actions)
 
 
-def _constant(context: Array, action: Array) -> Array:
+def no_preference(context: Array, action: Array) -> Array:
+    """Return zero, whatever the context and the action."""
     del context, action
     return jnp.zeros(())
 
@@ -83,7 +84,7 @@ class FunctionPolicy(Policy[Scales]):
     random breaking of ties decides.
     """
 
-    function: Callable[[Array, Array], Array] = _constant
+    function: Callable[[Array, Array], Array] = no_preference
 
     def condition(self, sites: Sites, data: Data, scales: Scales) -> Scales:
         """Keep the units."""

@@ -9,7 +9,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from bayes_cmab import baselines, moments, posteriors
 from bayes_cmab.data import Data
-from bayes_cmab.models import EmbeddingModel, RewardModel
+from bayes_cmab.models import AdditiveRewardModel, EmbeddingModel, RewardModel
 from bayes_cmab.models.embedding import reference_features
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.moments import Moments
@@ -52,6 +52,13 @@ class EmbeddingPolicy(Policy[EmbeddingState]):
     embedding: EmbeddingModel = EmbeddingModel()
     reward_program: Callable[..., None] | None = None
     embedding_program: Callable[..., None] | None = None
+
+    def __post_init__(self) -> None:
+        if self.moments_form != "operator" and isinstance(self.reward, AdditiveRewardModel):
+            raise ValueError(
+                "moments_form: expected 'operator' with an AdditiveRewardModel, "
+                f"got {self.moments_form!r}"
+            )
 
     def default_sites(self, p: int, q: int, d: int) -> Sites:
         """Return the medians of the priors.

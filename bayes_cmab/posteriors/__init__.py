@@ -21,6 +21,13 @@ from bayes_cmab.posteriors.marginal import (
     effective_sample_size,
     log_weights,
 )
+from bayes_cmab.posteriors.marginal_residual import (
+    ResidualDraws,
+    append_residual_outcome,
+    append_residual_transition,
+    condition_residual_draws,
+    residual_log_weights,
+)
 from bayes_cmab.posteriors.reward import (
     RewardPosterior,
     Targets,
@@ -45,6 +52,7 @@ __all__ = [
     "EmbeddingPosterior",
     "EmbeddingWeights",
     "MarginalPosterior",
+    "ResidualDraws",
     "RewardPosterior",
     "Targets",
     "TransitionPosterior",
@@ -53,10 +61,13 @@ __all__ = [
     "append_marginal_outcome",
     "append_marginal_transition",
     "append_outcome",
+    "append_residual_outcome",
+    "append_residual_transition",
     "append_target",
     "append_transition",
     "condition_embedding",
     "condition_marginal",
+    "condition_residual_draws",
     "condition_reward",
     "condition_targets",
     "condition_transition",
@@ -66,6 +77,7 @@ __all__ = [
     "fitted_transition",
     "log_weights",
     "predict_transition",
+    "residual_log_weights",
     "reward_alpha",
     "reward_offset",
     "second_moment",

@@ -122,14 +122,14 @@ def condition_marginal(
     )
 
 
-def reward_log_likelihood(model: RewardModel, state: MarginalPosterior) -> Float[Array, " T"]:
+def reward_log_likelihood(model: RewardModel, rewards: RewardPosterior) -> Float[Array, " T"]:
     """Return ``log N(y; 0, A)`` under each draw (without its constant), from the factors."""
 
     def one(reward: RewardPosterior) -> Array:
         residual = reward.whitened[:, 0] - reward_offset(model, reward) * reward.whitened[:, 1]
         return -0.5 * (residual @ residual + log_determinant(reward.factor))
 
-    return jax.vmap(one, in_axes=(REWARD_AXES,))(state.reward)
+    return jax.vmap(one, in_axes=(REWARD_AXES,))(rewards)
 
 
 def embedding_log_likelihood(state: MarginalPosterior) -> Float[Array, " J"]:
@@ -142,9 +142,19 @@ def log_weights(
     model: RewardModel, state: MarginalPosterior
 ) -> tuple[Float[Array, " T"], Float[Array, " J"]]:
     """Return the normalised log weights of the draws of both programs."""
-    reward = reward_log_likelihood(model, state) - state.reward_at_fit
+    reward = reward_log_likelihood(model, state.reward) - state.reward_at_fit
     embedding = embedding_log_likelihood(state) - state.embedding_at_fit
     return reward - logsumexp(reward), embedding - logsumexp(embedding)
+
+
+# Any named tuple of arrays: its element types differ, so there is no type argument to give.
+def pick[Tree: tuple](tree: Tree, axes: Tree, index: Array) -> Tree:  # type: ignore[type-arg]
+    """Return one draw of a posterior whose other fields are shared."""
+    fields = [
+        value if axis is None else jax.tree.map(lambda leaf: leaf[index], value)
+        for value, axis in zip(tree, axes, strict=True)
+    ]
+    return type(tree)(*fields)
 
 
 def effective_sample_size(log_weight: Float[Array, " n"]) -> Float[Array, ""]:

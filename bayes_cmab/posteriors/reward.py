@@ -11,7 +11,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from bayes_cmab.data import Outcomes
-from bayes_cmab.kernels import power_coefficients, power_gram, trace_of_square
 from bayes_cmab.linalg import Factor, append_row, factorise, row_mask, trace_solve
 from bayes_cmab.models import (
     RewardHyperparameters,
@@ -28,8 +27,9 @@ class RewardPosterior(NamedTuple):
     points : (M, d) intermediates of the outcomes.
     factor : of ``A``.
     whitened : (M, 2) ``W [y, 1]``.
-    third : (M, M) raw Gram matrix of ``T^3``, zero in the padding; (0, 0) for the RBF kernel.
-    trace : ``tr(A^-1 R3)``.
+    third : (M, M) ``q^2 R3``, see `RewardModel.third_gram`, zero in the padding; (0, 0) for the
+        RBF kernel.
+    trace : ``tr(A^-1 q^2 R3)``.
     total : sum of the outcomes.
     size : rows in use.
     """
@@ -72,8 +72,7 @@ def condition_reward(
     both = mask[:, None] & mask[None, :]
     third, trace = jnp.zeros((0, 0)), jnp.zeros(())
     if model.power == 1:
-        gram = power_gram(3, points, points, hyper.lengthscale_r, hyper.measure)
-        third = jnp.where(both, gram, 0.0)
+        third = jnp.where(both, model.third_gram(hyper, points, points), 0.0)
         trace = trace_solve(factor, third)
     y = jnp.where(mask, outcomes.outcomes, 0.0)
     responses = jnp.stack([y, 1.0 * mask], axis=1)
@@ -107,12 +106,8 @@ def second_moment(model: RewardModel, reward: RewardPosterior) -> Float[Array, "
 
     ``q^2 alpha' R3 alpha + q Tr(T^2) - q^2 tr(A^-1 R3)`` with ``q = s_f^2 / <phi(c), T phi(c)>``.
     """
-    hyper = reward.hyper
-    centre = jnp.prod(power_coefficients(1, hyper.lengthscale_r, hyper.measure).C)
-    q = hyper.reward_variance / centre
     alpha = reward_alpha(model, reward)
-    spread = q * trace_of_square(hyper.lengthscale_r, hyper.measure_scale) - q**2 * reward.trace
-    return q**2 * (alpha @ reward.third @ alpha) + spread
+    return alpha @ reward.third @ alpha + model.mean_square(reward.hyper) - reward.trace
 
 
 def condition_targets(
@@ -179,7 +174,7 @@ def append_outcome(
     third, trace = reward.third, reward.trace
     if model.power == 1:
         points = reward.points.at[i].set(intermediate)
-        column = power_gram(3, point, points, hyper.lengthscale_r, hyper.measure)[0]
+        column = model.third_gram(hyper, point, points)[0]
         column = jnp.where(row_mask(i + 1, points.shape[0]), column, 0.0)
         third = third.at[i].set(column).at[:, i].set(column)
         row = factor.inverse[i]
