@@ -119,7 +119,7 @@ class MeanUCB:
         """Return moments and scores."""
         del key
         mixture = policy.mixture(state, context, actions)
-        bounds = mixture.mean + jnp.sqrt(beta * mixture.variance)
+        bounds = mixture.mean + _root(beta * mixture.variance)
         return policy.moments(state, context, actions), mixture.weight @ bounds
 
 
@@ -192,8 +192,13 @@ class Thompson:
 
 def upper_confidence_bound(moments: Moments, beta: Float[Array, ""]) -> Float[Array, " k"]:
     """Return ``mean + sqrt(beta * variance)``."""
-    return moments.mean + jnp.sqrt(beta * moments.variance)
+    return moments.mean + _root(beta * moments.variance)
 
+
+def _root(square: Array) -> Array:
+    """Return the square root, whose derivative at zero is zero: without a bonus nothing climbs."""
+    some = square != 0.0
+    return jnp.where(some, jnp.sqrt(jnp.where(some, square, 1.0)), 0.0)
 
 
 def select(

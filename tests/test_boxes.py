@@ -118,6 +118,8 @@ def test_to_exploit_a_box_is_to_climb_the_mean() -> None:
     assert (table["score"] == table["mean"]).all()
     decision = agent.ask(0.0, exploit=True)
     assert decision.score == decision.mean == table["mean"].max()
+    assert decision.mean > table["mean"][:16].max()  # a climb is above all candidates
+    assert decision.mean >= agent.score(0.0)["mean"].max() - 1e-6
 
 
 def test_actions_of_a_call_take_the_place_of_the_box() -> None:
