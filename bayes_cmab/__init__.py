@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Thompson,
     )
     from bayes_cmab.agent import Agent
+    from bayes_cmab.boxes import Box
     from bayes_cmab.decision import Decision
     from bayes_cmab.history import ConvergenceWarning
     from bayes_cmab.inference import MAP, NUTS, SVI, EffectiveSampleSize, EveryRounds, Fixed, Never
@@ -53,6 +54,7 @@ __all__ = [
     "SVI",
     "Agent",
     "AnovaEmbeddingModel",
+    "Box",
     "ConstantBeta",
     "ConvergenceWarning",
     "Decision",
@@ -91,6 +93,7 @@ _HOMES = {
     "SVI": "bayes_cmab.inference",
     "Agent": "bayes_cmab.agent",
     "AnovaEmbeddingModel": "bayes_cmab.models",
+    "Box": "bayes_cmab.boxes",
     "ConstantBeta": "bayes_cmab.acquisition",
     "ConvergenceWarning": "bayes_cmab.history",
     "Decision": "bayes_cmab.decision",

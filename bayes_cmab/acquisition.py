@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.scipy.special import ndtr
+from jax.scipy.stats import norm
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from bayes_cmab.moments import Moments
@@ -118,7 +119,7 @@ class MeanUCB:
         """Return moments and scores."""
         del key
         mixture = policy.mixture(state, context, actions)
-        bounds = mixture.mean + jnp.sqrt(beta * mixture.variance)
+        bounds = mixture.mean + _root(beta * mixture.variance)
         return policy.moments(state, context, actions), mixture.weight @ bounds
 
 
@@ -161,7 +162,13 @@ class MixtureQuantile:
 
         start = (jnp.min(component, axis=0), jnp.max(component, axis=0))
         low, high = lax.fori_loop(0, self.steps, halve, start)
-        return policy.moments(state, context, actions), 0.5 * (low + high)
+        found = lax.stop_gradient(0.5 * (low + high))
+        # Bisection knows no derivative: that of the implicit function, from one step of Newton.
+        z = (found[None, :] - mixture.mean) / scale
+        density = lax.stop_gradient(mixture.weight @ (norm.pdf(z) / scale))
+        newton = (level - mixture.weight @ ndtr(z)) / jnp.maximum(density, np.finfo(float).tiny)
+        quantile = found + newton - lax.stop_gradient(newton)
+        return policy.moments(state, context, actions), quantile
 
 
 @dataclass(frozen=True)
@@ -185,7 +192,13 @@ class Thompson:
 
 def upper_confidence_bound(moments: Moments, beta: Float[Array, ""]) -> Float[Array, " k"]:
     """Return ``mean + sqrt(beta * variance)``."""
-    return moments.mean + jnp.sqrt(beta * moments.variance)
+    return moments.mean + _root(beta * moments.variance)
+
+
+def _root(square: Array) -> Array:
+    """Return the square root, whose derivative at zero is zero: without a bonus nothing climbs."""
+    some = square != 0.0
+    return jnp.where(some, jnp.sqrt(jnp.where(some, square, 1.0)), 0.0)
 
 
 def select(

@@ -1,29 +1,25 @@
 """The live agent: ask for an action, tell what came of it, all in the user's units."""
 
-import warnings
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import jax
 from jaxtyping import Array, PRNGKeyArray
 
 from bayes_cmab import options, session, steps
 from bayes_cmab.acquisition import Acquisition, BetaSchedule, MatchedMomentsUCB
+from bayes_cmab.boxes import Box
+from bayes_cmab.categories import Categories
 from bayes_cmab.decision import Decision
-from bayes_cmab.history import Ask, ConvergenceWarning
+from bayes_cmab.history import Ask
 from bayes_cmab.inference import MAP, Fixed, Sampler
 from bayes_cmab.inference.gate import Gate
-from bayes_cmab.memory import Clock, Memory, utc_now
-from bayes_cmab.offers import Offer, call_actions, names_of, offered_actions
+from bayes_cmab.memory import Clock, utc_now
+from bayes_cmab.offers import offered_actions
 from bayes_cmab.policies import EmbeddingPolicy, Policy
 from bayes_cmab.scaling import Scales
-from bayes_cmab.session import Session
 from bayes_cmab.settings import Settings
-from bayes_cmab.validate import FloatArray, Numbers, as_rows, require_x64
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import xarray as xr
+from bayes_cmab.validate import Numbers, require_x64
+from bayes_cmab.views import Views
 
 DEFAULT_POLICY = EmbeddingPolicy()
 DEFAULT_INFERENCE = Fixed()
@@ -31,7 +27,7 @@ DEFAULT_ACQUISITION = MatchedMomentsUCB()
 DEFAULT_GATE = Gate()
 
 
-class Agent(Memory):
+class Agent(Views):
     r"""Ask for actions; tell intermediates and outcomes when they become known, in any order.
 
     Units (mean and population standard deviation): the action's are measured on the offered set,
@@ -49,7 +45,9 @@ class Agent(Memory):
 
     Parameters
     ----------
-    actions : (k, q), offered in every round; a DataFrame names the columns.
+    actions : (k, q), offered in every round; a DataFrame names the columns. Columns of strings,
+        bools or pandas categories are categorical: see `bayes_cmab.columns`. Or a `Box`, whose
+        candidates give the action's units.
     policy : model and moments.
     inference : of the hyperparameters. `Fixed` keeps them; `MAP` refits them at the asks whose
         number, from zero, is a multiple of its ``every``, if there is any data. `NUTS` and `SVI`
@@ -61,13 +59,18 @@ class Agent(Memory):
         another pass; if that fails too, the last draws that passed stay in use, reweighted, and a
         `ConvergenceWarning` says so.
     beta : exploration weight, or its schedule.
-    dim_context, dim_intermediate : p and d; p = 0 means that there are no contexts.
+    dim_context, dim_intermediate : p and d; p = 0 means that there are no contexts. By default
+        p is the number of columns of ``context_sample`` if it is a DataFrame, else 1.
     seed : of the key ``fold_in(key(seed), round)``, with which ties are broken and
         hyperparameters and Thompson's scores are drawn.
     hyperparameters : all sites of the policy by name, in standardised units: kept, or the start
         of the first fit of `MAP`. By default the medians of the priors.
     scales : the units, if they are not to be measured.
-    context_sample : (n, p), rows to take the context's units from.
+    context_sample : (n, p), rows to take the context's units and categories from. A DataFrame
+        names the columns, and tables of contexts are then matched by name; without rows it does
+        only that.
+    categories : of columns, by name, where the offered actions or the sample do not have all of
+        them. One that was not declared is an error.
     reward_function : ``f`` where it is known: from an intermediate (d,) to a scalar, in the
         user's units, made of JAX operations. No outcome is needed then.
     clock : of the time stamps in `history`, with a time zone; nothing else depends on it.
@@ -82,42 +85,43 @@ class Agent(Memory):
 
     def __init__(
         self,
-        actions: Numbers,
+        actions: Numbers | Box,
         *,
         policy: Policy[Any] = DEFAULT_POLICY,
         inference: Fixed | MAP | Sampler = DEFAULT_INFERENCE,
         acquisition: Acquisition = DEFAULT_ACQUISITION,
         gate: Gate = DEFAULT_GATE,
         beta: float | BetaSchedule = 0.25,
-        dim_context: int = 1,
+        dim_context: int | None = None,
         dim_intermediate: int = 1,
         seed: int = 0,
         hyperparameters: Mapping[str, Numbers] | None = None,
         scales: Scales | None = None,
         context_sample: Numbers | None = None,
+        categories: Categories | None = None,
         reward_function: Callable[[Array], Array] | None = None,
         clock: Clock = utc_now,
     ) -> None:
         require_x64()
-        p = options.whole_number(dim_context, "dim_context", least=0)
         d = options.whole_number(dim_intermediate, "dim_intermediate", least=1)
-        offered, columns = offered_actions(actions)
-        sample = None
-        if context_sample is not None:
-            sample = as_rows(context_sample, "context_sample", p).copy()
+        known = options.known_categories(categories)
+        sample, contexts = options.context_columns(context_sample, dim_context, known)
+        offered, columns = offered_actions(actions, known)
+        options.check_categories(known, contexts, columns)
+        p, q = contexts.width, columns.width
         settings = Settings(
             actions=offered,
             columns=columns,
-            named=bool(names_of(actions)),
+            contexts=contexts,
+            box=actions if isinstance(actions, Box) else None,
             policy=policy,
             inference=inference,
             acquisition=acquisition,
             gate=gate,
             beta=options.beta_schedule(beta),
-            dim_context=p,
             dim_intermediate=d,
             seed=options.whole_number(seed, "seed", least=0),
-            scales=None if scales is None else options.scales_of(scales, p, offered.shape[1], d),
+            scales=None if scales is None else options.scales_of(scales, p, q, d),
             context_sample=sample,
             reward_function=reward_function,
         )
@@ -136,8 +140,8 @@ class Agent(Memory):
         Parameters
         ----------
         context : (p,); None if there are no contexts.
-        actions : (k, q) of this call, in place of the offered set: some of it, or any others. If
-            the offered set was a DataFrame, one is matched by name.
+        actions : (k, q) of this call, in place of the offered set or box: some of it, or any
+            others. If the offered set was a DataFrame, one is matched by name.
         exploit : choose the highest mean, whatever the acquisition.
         key : to use instead of the one that comes from the seed.
 
@@ -155,93 +159,10 @@ class Agent(Memory):
         with self._lock:
             now = self._prepare(key)
             question = (s, offer, self._key(key))
-            evaluation = session.evaluate(self._core, self._settings, now, *question, exploit)
-            decision = evaluation.decision(now.round, offer)
+            found = session.evaluate(self._core, self._settings, now, *question, exploit)
+            offer, evaluation = found
+            decision = evaluation.decision(now.round, offer, self._settings.columns)
             weights = steps.weights(self._core.policy, now.state)
             event = Ask.of(decision, exploit, weights, self._now())
-            self._commit(session.ask(now, s, decision.action.copy(), event))
+            self._commit(session.ask(now, s, offer.given[decision.index], event))
         return decision
-
-    def score(
-        self,
-        context: Numbers | None = None,
-        actions: Numbers | None = None,
-        *,
-        exploit: bool = False,
-    ) -> "pd.DataFrame":
-        """Return a table of the actions, as the next ask would see them; it changes no decision.
-
-        Parameters
-        ----------
-        context, actions, exploit : as in `ask`. Some of the offered actions have the scores that
-            they have among all; so have others, but for rounding, unless they are drawn jointly.
-
-        Returns
-        -------
-        One row per action: its columns, ``mean``, ``standard_deviation``, ``score`` (the mean, to
-        exploit), and the five parts of the variance (see `Decision`).
-
-        Raises
-        ------
-        FloatingPointError
-            As in `ask`.
-        """
-        s, offer = self._question(context, actions)
-        with self._lock:
-            now, question = self._prepare(None), (s, offer, self._key(None))
-            evaluation = session.evaluate(self._core, self._settings, now, *question, exploit)
-        return evaluation.table(offer, self._settings.columns)
-
-    def posterior(self, context: Numbers | None = None) -> "xr.DataTree":
-        """Return the posterior of the hyperparameters for ArviZ, as the next ask would see it.
-
-        Parameters
-        ----------
-        context : (p,) of the predictions; by default the last one asked about.
-
-        Returns
-        -------
-        See `bayes_cmab.diagnostics.posterior_tree`.
-
-        Raises
-        ------
-        ValueError
-            If the inference is not `NUTS` or `SVI`: there are no draws then.
-        """
-        from bayes_cmab.diagnostics import posterior_tree  # ArviZ is slow to import
-
-        with self._lock:
-            options.require_draws(self._core.inference)
-            now = self._prepare(None)
-            tickets = now.ledger.tickets
-            if context is None and tickets:
-                context = tickets[-1].context
-            predictions: dict[str, FloatArray] = {}
-            if context is not None:
-                s, offer = self._question(context, None)
-                question = (s, offer, self._key(None))
-                evaluation = session.evaluate(self._core, self._settings, now, *question)
-                predictions = evaluation.figures(offer)
-            return posterior_tree(self._settings, now, predictions, self._key(None))
-
-    def _question(
-        self, context: Numbers | None, actions: Numbers | None
-    ) -> tuple[FloatArray, Offer]:
-        known = self._settings
-        s = options.context_of(context, known.dim_context)
-        return s, call_actions(actions, known.actions, known.names)
-
-    def _key(self, key: PRNGKeyArray | None) -> PRNGKeyArray:
-        seed = jax.random.key(self._settings.seed)
-        return jax.random.fold_in(seed, self.round) if key is None else key
-
-    def _prepare(self, key: PRNGKeyArray | None) -> Session:
-        # Kept apart until an ask commits it, so that looking at scores changes no decision.
-        if self._prepared is None or key is not None:
-            own = jax.random.fold_in(self._key(key), 2)
-            now = self._session
-            self._prepared = session.prepare(self._core, now, own, self._now())
-            for refit in self._prepared.fits[len(now.fits) :]:
-                if refit.verdict == "failed":
-                    warnings.warn(refit.message(), ConvergenceWarning, stacklevel=3)
-        return self._prepared

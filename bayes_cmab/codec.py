@@ -15,6 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayes_cmab import acquisition, history, inference, models, policies, scaling, session, tickets
+from bayes_cmab.boxes import Box
+from bayes_cmab.columns import Columns
 from bayes_cmab.inference import gate, marginal
 from bayes_cmab.models import priors
 from bayes_cmab.policies.direct import no_preference
@@ -52,7 +54,7 @@ CLASSES: dict[str, type] = {
         priors.TransitionPriors,
         *(scaling.Scales, scaling.Units),
         *(session.Session, tickets.Ledger, tickets.Ticket),
-        *(AgentState, WeightedDraws),
+        *(AgentState, Box, Columns, WeightedDraws),
     )
 }
 """Frozen dataclasses and named tuples that a file may hold."""

@@ -114,7 +114,7 @@ def compare_rewards(outcomes: Outcomes, key: PRNGKeyArray) -> Comparison:
     import arviz_stats
     import pandas as pd
 
-    from bayes_cmab.diagnostics import pointwise_log_likelihood
+    from bayes_cmab.predictive import pointwise_log_likelihood
 
     size = int(outcomes.size)
     loos, rows, pointwise = {}, {}, {}

@@ -1,9 +1,10 @@
 """What an agent answers: its evaluation of the offered actions, and the decision it takes."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Array, Bool, Float, Int
 
 from bayes_cmab.acquisition import select
@@ -14,6 +15,7 @@ from bayes_cmab.validate import FloatArray
 if TYPE_CHECKING:
     import pandas as pd
 
+    from bayes_cmab.columns import Columns
     from bayes_cmab.offers import Offer
 
 PARTS = (
@@ -36,8 +38,9 @@ class Decision:
     Attributes
     ----------
     ticket : number by which to tell the consequences.
-    action : (q,) in the user's units.
-    index : row of the action in the offered set, or in the actions of the call.
+    action : (q,) in the user's units; with categorical columns, the values as they were offered.
+    index : row of the action in the offered set, or in the actions of the call; of a `Box`, in the
+        table of `Agent.score`.
     mean, standard_deviation : of ``g``, in the units of the outcome.
     score : of the acquisition; ``mean + sqrt(beta) * standard_deviation`` by default.
     variance_reward, variance_embedding, variance_transition, variance_reward_hyperparameters,
@@ -46,7 +49,7 @@ class Decision:
     """
 
     ticket: int
-    action: FloatArray
+    action: npt.NDArray[Any]
     index: int
     mean: float
     standard_deviation: float
@@ -115,20 +118,19 @@ class Evaluation(NamedTuple):
             name: np.asarray(value)[offer.rows] for name, value in zip(FIGURES, values, strict=True)
         }
 
-    def decision(self, ticket: int, offer: "Offer") -> Decision:
+    def decision(self, ticket: int, offer: "Offer", columns: "Columns") -> Decision:
         """Return the decision for the chosen action."""
         i = int(np.flatnonzero(offer.rows == int(self.chosen))[0])
         return Decision(
             ticket=ticket,
-            action=offer.actions[offer.rows[i]].copy(),
+            action=columns.restore_rows(offer.given[[i]])[0],
             index=i,
             second_moment=float(self.moments.second_moment),
             **{name: float(values[i]) for name, values in self.figures(offer).items()},
         )
 
-    def table(self, offer: "Offer", columns: tuple[str, ...]) -> "pd.DataFrame":
+    def table(self, offer: "Offer", columns: "Columns") -> "pd.DataFrame":
         """Return one row per action: its columns, and ``FIGURES``."""
         import pandas as pd  # here, because it would be a third of the package's import time
 
-        offered = dict(zip(columns, offer.actions[offer.rows].T, strict=True))
-        return pd.DataFrame(offered | self.figures(offer))
+        return pd.DataFrame(columns.restore(offer.given) | self.figures(offer))

@@ -78,4 +78,4 @@ def _save(collection: Any, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     collection.savefig(path, format="png", dpi=120)
-    plt.close("all")
+    plt.close(collection.viz["figure"].item())  # and no figure of the caller's

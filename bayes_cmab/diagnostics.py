@@ -15,15 +15,19 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, PRNGKeyArray
 
-from bayes_cmab.data import Data, Outcomes
+from bayes_cmab.data import Data
 from bayes_cmab.files import versions
 from bayes_cmab.inference.fit import Fit
 from bayes_cmab.inference.gate import Check, Gate
 from bayes_cmab.inference.marginal import Inferred
-from bayes_cmab.models import RewardModel
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.policies import DrawsPolicy
-from bayes_cmab.predictive import leave_one_out, prior_predictive, replicate
+from bayes_cmab.predictive import (
+    over_draws,
+    pointwise_log_likelihood,
+    prior_predictive,
+    replicate,
+)
 from bayes_cmab.programs import Program, prior_draws, prior_log_density, sample_sites
 from bayes_cmab.session import Session
 from bayes_cmab.settings import Settings
@@ -59,7 +63,11 @@ DIMS = {
 
 
 def posterior_tree(
-    settings: Settings, session: Session, predictions: dict[str, FloatArray], key: PRNGKeyArray
+    settings: Settings,
+    session: Session,
+    offered: FloatArray,
+    predictions: dict[str, FloatArray],
+    key: PRNGKeyArray,
 ) -> xr.DataTree:
     """Return the posterior of an agent's hyperparameters as a DataTree.
 
@@ -69,7 +77,8 @@ def posterior_tree(
     Parameters
     ----------
     settings, session : of the agent, whose inference draws, after a fit.
-    predictions : figures of each offered action, (k,) each; empty if there is no context yet.
+    offered : (k, q), the actions of the predictions, as numbers.
+    predictions : figures of each of them, (k,) each; empty if there is no context yet.
     key : of the round; the draws of the prior and of the predictive distributions come from it.
 
     Returns
@@ -85,8 +94,8 @@ def posterior_tree(
     """
     import arviz_base
 
-    state, offered = session.state, settings.actions
-    policy, inferred = settings.core().policy, state.inferred
+    state, policy = session.state, settings.core().policy
+    inferred = state.inferred
     assert isinstance(policy, DrawsPolicy)
     assert inferred is not None
     data, units = state.data, state.scales
@@ -121,19 +130,19 @@ def posterior_tree(
         groups |= {
             "log_likelihood": {"outcome": np.asarray(log_density)[..., :size] - shift},
             "posterior_predictive": {
-                "outcome": outcomes(_over_draws(replicate, model, data.outcomes, traces, keys[1]))
+                "outcome": outcomes(over_draws(replicate, model, data.outcomes, traces, keys[1]))
             },
             "prior_predictive": {
                 "outcome": outcomes(
-                    _over_draws(prior_predictive, model, data.outcomes, groups["prior"], keys[2])
+                    over_draws(prior_predictive, model, data.outcomes, groups["prior"], keys[2])
                 )
             },
         }
-    p, d = data.transitions.contexts.shape[1], data.outcomes.intermediates.shape[1]
+    d = data.outcomes.intermediates.shape[1]
     coords: dict[str, Any] = {
         "r_dim": [f"intermediate_{i}" for i in range(d)],
-        "s_dim": [f"context_{i}" for i in range(p)],
-        "a_dim": list(settings.columns),
+        "s_dim": list(settings.contexts.labels),
+        "a_dim": list(settings.columns.labels),
         "obs_id": np.arange(size),
         "transition_id": np.arange(int(data.transitions.size)),
         "action": np.arange(len(offered)),
@@ -256,41 +265,3 @@ def _log_prior(policy: DrawsPolicy[Any], data: Data, traces: Sites) -> dict[str,
         own = {site: traces[site] for site in sample_sites(program)}
         densities[name] = jax.vmap(jax.vmap(partial(prior_log_density, program)))(own)
     return densities
-
-
-def pointwise_log_likelihood(model: RewardModel, outcomes: Outcomes, traces: Sites) -> Array:
-    """Return the log density of each outcome given all others, (chains, draws, M).
-
-    Parameters
-    ----------
-    traces : of the reward model's sites, each (chains, draws, ...).
-    """
-    density: Array = _over_draws(_log_density, model, outcomes, traces, jax.random.key(0))
-    return density
-
-
-def _log_density(model: RewardModel, hyper: Any, outcomes: Outcomes, key: PRNGKeyArray) -> Array:
-    del key
-    return leave_one_out(model, hyper, outcomes).log_density
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _over_draws(
-    function: Callable[..., Array],
-    model: RewardModel,
-    outcomes: Outcomes,
-    sites: Sites,
-    key: PRNGKeyArray,
-) -> Array:
-    """Evaluate a function of the reward model's hyperparameters at every draw, one by one."""
-    names = model.default_sites(outcomes.intermediates.shape[1])
-    own = {name: sites[name] for name in names}
-    chains, draws = next(iter(own.values())).shape[:2]
-    flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), own)
-    keys = jax.random.split(key, chains * draws)
-
-    def one(inputs: tuple[Sites, PRNGKeyArray]) -> Array:
-        return function(model, model.hyperparameters(inputs[0]), outcomes, inputs[1])
-
-    values: Array = jax.lax.map(one, (flat, keys))
-    return jnp.reshape(values, (chains, draws, *values.shape[1:]))

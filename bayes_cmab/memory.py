@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 from bayes_cmab import history, options, session
 from bayes_cmab.data import Data
 from bayes_cmab.models.priors import Sites
-from bayes_cmab.offers import by_name
 from bayes_cmab.scaling import Scales
 from bayes_cmab.session import Session
 from bayes_cmab.settings import Settings
@@ -78,7 +77,7 @@ class Memory:
         One row per event, with its time, see `bayes_cmab.history.table`.
         """
         now = self._session
-        return history.table(now.events, now.ledger)
+        return history.table(now.events, self._settings.shown(now.ledger))
 
     def tell(
         self, ticket: int, *, intermediate: Numbers | None = None, outcome: Numbers | None = None
@@ -134,13 +133,13 @@ class Memory:
         ----------
         contexts : (n, p); None if there are no contexts.
         actions : (n, q), any; if the offered set was a DataFrame, one is matched by name.
+            Categorical columns must have known categories.
         intermediates : (n, d).
         """
         known = self._settings
-        a = by_name(actions, "actions", known.names)
-        a = as_rows(a, "actions", known.actions.shape[1])
+        a = known.columns.rows(actions, "actions")
         r = as_rows(intermediates, "intermediates", known.dim_intermediate)
-        s = options.contexts_of(contexts, len(a), known.dim_context)
+        s = options.contexts_of(contexts, len(a), known.contexts)
         size = same_length(contexts=s, actions=a, intermediates=r)
         with self._lock:
             ledger = self._session.ledger.add_transitions(s, a, r)

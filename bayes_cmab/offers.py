@@ -1,34 +1,44 @@
-"""The actions of one call: the offered set, some of it, or actions that were never offered."""
+"""The actions of one call: the offered set, some of it, actions that were never offered, a box."""
 
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from bayes_cmab.boxes import Box
+from bayes_cmab.categories import Categories
+from bayes_cmab.columns import Columns
 from bayes_cmab.data import capacity_for
 from bayes_cmab.decision import FIGURES
-from bayes_cmab.validate import FloatArray, Numbers, as_rows
+from bayes_cmab.validate import FloatArray, Numbers
 
 
 class Offer(NamedTuple):
-    """Actions to evaluate, of which a caller's are some.
+    """Actions to evaluate, as numbers, of which a caller's are some.
 
     Attributes
     ----------
     actions : (K, q) to evaluate.
     allowed : (K,) which of them may be chosen.
     rows : (k,) the caller's, as positions among them.
+    box : whose candidates they are, from which to climb; None for the actions alone.
     """
 
     actions: FloatArray
     allowed: npt.NDArray[np.bool_]
     rows: npt.NDArray[np.intp]
+    box: Box | None = None
+
+    @property
+    def given(self) -> FloatArray:
+        """The caller's actions, (k, q), a copy."""
+        return self.actions[self.rows]
 
     @classmethod
-    def whole(cls, offered: FloatArray) -> Self:
-        """Offer the whole set."""
+    def whole(cls, offered: FloatArray, box: Box | None = None) -> Self:
+        """Offer the whole set, or the box whose candidates it is."""
         size = len(offered)
-        return cls(offered, np.ones(size, bool), np.arange(size))
+        return cls(offered, np.ones(size, bool), np.arange(size), box)
 
     @classmethod
     def of(cls, given: FloatArray, offered: FloatArray) -> Self:
@@ -51,12 +61,17 @@ class Offer(NamedTuple):
         return cls(padded, np.arange(capacity) < size, np.arange(size))
 
 
-def offered_actions(actions: Numbers) -> tuple[FloatArray, tuple[str, ...]]:
-    """Return the offered set (k, q) and the names of its columns."""
-    rows = np.array(as_rows(actions, "actions"))
+def offered_actions(actions: Numbers | Box, categories: Categories) -> tuple[FloatArray, Columns]:
+    """Return the offered set as numbers (k, q), and its columns; the candidates of a box."""
+    if isinstance(actions, Box):
+        rows, default = actions.cover(), Columns.numeric(len(actions.low), "action")
+        own = actions.columns != default.names
+        columns = default._replace(names=actions.columns, named=own)
+    else:
+        columns = Columns.of(actions, "actions", "action").declare(categories)
+        rows = np.array(columns.rows(actions, "actions"))
     _require_some(rows)
-    columns = names_of(actions) or tuple(f"action_{j}" for j in range(rows.shape[1]))
-    taken = [name for j, name in enumerate(columns) if name in (*FIGURES, *columns[:j])]
+    taken = [n for j, n in enumerate(columns.names) if n in (*FIGURES, *columns.names[:j])]
     if taken:
         reserved = ", ".join(FIGURES)
         raise ValueError(
@@ -66,50 +81,22 @@ def offered_actions(actions: Numbers) -> tuple[FloatArray, tuple[str, ...]]:
     return rows, columns
 
 
-def call_actions(actions: Numbers, offered: FloatArray, names: tuple[str, ...]) -> Offer:
+def call_actions(
+    actions: Numbers, offered: FloatArray, columns: Columns, box: Box | None = None
+) -> Offer:
     """Return the offer of one call.
 
     Parameters
     ----------
-    actions : (k, q), or None for the offered set.
-    offered : (K, q).
-    names : of its columns, if the user named them: those of a DataFrame are matched by name.
+    actions : (k, columns), or None for the offered set or the box.
+    offered : (K, q), as numbers. columns : those of the actions.
+    box : that is offered; actions of the call take its place.
     """
     if actions is None:
-        return Offer.whole(offered)
-    rows = as_rows(by_name(actions, "actions", names), "actions", offered.shape[1])
+        return Offer.whole(offered, box)
+    rows = columns.rows(actions, "actions")
     _require_some(rows)
     return Offer.of(rows, offered)
-
-
-def names_of(table: Numbers) -> tuple[str, ...]:
-    """Return the names of the columns of a DataFrame; none of anything else."""
-    return tuple(str(name) for name in getattr(table, "columns", ()))
-
-
-def by_name(table: Numbers, name: str, columns: tuple[str, ...]) -> Any:
-    """Return a DataFrame with its columns in the order of ``columns``; anything else as it is.
-
-    Raises
-    ------
-    ValueError
-        If it has other columns.
-    """
-    got = names_of(table)
-    if not (columns and got) or got == columns:
-        return table
-    if sorted(got) != sorted(columns):
-        listed = ", ".join(columns)
-        extra, missing = set(got) - set(columns), set(columns) - set(got)
-        problems = [
-            f"{word} {', '.join(sorted(names))}"
-            for word, names in (("extra", extra), ("missing", missing))
-            if names
-        ]
-        raise ValueError(
-            f"{name}: expected the columns {listed}; got {' and '.join(problems) or 'one twice'}"
-        )
-    return table.iloc[:, [got.index(column) for column in columns]]
 
 
 def _require_some(rows: FloatArray) -> None:

@@ -9,12 +9,14 @@ import numpy as np
 from jaxtyping import Array
 
 from bayes_cmab.acquisition import Acquisition, BetaSchedule, ConstantBeta, Thompson
+from bayes_cmab.categories import Categories, is_table
+from bayes_cmab.columns import Columns
 from bayes_cmab.inference import MAP, NUTS, SVI, Fixed, Sampler
 from bayes_cmab.inference.gate import Gate
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.policies import EmbeddingPolicy, KnownRewardPolicy, Policy, averaged
 from bayes_cmab.scaling import Scales, Units
-from bayes_cmab.validate import FloatArray, Numbers, as_positive, as_rows, as_vector
+from bayes_cmab.validate import FloatArray, Numbers, as_positive, as_vector
 
 
 def whole_number(value: int, name: str, *, least: int) -> int:
@@ -24,18 +26,49 @@ def whole_number(value: int, name: str, *, least: int) -> int:
     return int(value)
 
 
-def context_of(context: Numbers | None, p: int) -> FloatArray:
+def context_columns(
+    sample: Numbers | None, dim_context: int | None, categories: Categories
+) -> tuple[FloatArray | None, Columns]:
+    """Return a sample of contexts as numbers, if it has rows, and the columns of contexts."""
+    if sample is not None and dim_context is None and is_table(sample):
+        dim_context = len(sample.columns)
+    p = 1 if dim_context is None else whole_number(dim_context, "dim_context", least=0)
+    if sample is None:
+        return None, Columns.numeric(p, "context").declare(categories)
+    columns = Columns.of(sample, "context_sample", "context", p).declare(categories)
+    rows = columns.rows(sample, "context_sample")
+    return (rows.copy() if len(rows) else None), columns
+
+
+def known_categories(categories: Categories | None) -> Categories:
+    """Return given categories, none for None."""
+    if categories is not None and not isinstance(categories, Mapping):
+        raise ValueError(f"categories: expected a dict, got {type(categories).__name__}")
+    return categories or {}
+
+
+def check_categories(categories: Categories, contexts: Columns, actions: Columns) -> None:
+    """Refuse categories of a column that is not there, or that is there twice."""
+    for name in categories:
+        homes = (name in contexts.names) + (name in actions.names)
+        if homes != 1:
+            listed = ", ".join([*contexts.names, *actions.names])
+            found = "twice" if homes else "not at all"
+            raise ValueError(f"categories: expected columns of {listed}; {name!r} is {found} there")
+
+
+def context_of(context: Numbers | None, columns: Columns) -> FloatArray:
     """Return one context (p,); there is none where p = 0."""
-    if context is None and p > 0:
-        raise ValueError(f"context: expected {p} number{'s' * (p != 1)}, got None")
-    return as_vector(context, "context", p)
+    if context is None and (size := len(columns.names)) > 0:
+        raise ValueError(f"context: expected {size} number{'s' * (size != 1)}, got None")
+    return columns.row(context, "context")
 
 
-def contexts_of(contexts: Numbers | None, size: int, p: int) -> FloatArray:
+def contexts_of(contexts: Numbers | None, size: int, columns: Columns) -> FloatArray:
     """Return contexts (n, p); with p = 0, ``size`` rows without columns for None."""
-    if contexts is None and p > 0:
-        raise ValueError(f"contexts: expected {p} column{'s' * (p != 1)}, got None")
-    return as_rows(np.zeros((size, 0)) if contexts is None else contexts, "contexts", p)
+    if contexts is None and (width := len(columns.names)) > 0:
+        raise ValueError(f"contexts: expected {width} column{'s' * (width != 1)}, got None")
+    return columns.rows(np.zeros((size, 0)) if contexts is None else contexts, "contexts")
 
 
 def policy_of(

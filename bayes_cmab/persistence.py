@@ -9,7 +9,7 @@ is a new schema, with a migration.
 import io
 import json
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +19,15 @@ import numpy as np
 from bayes_cmab import options, session
 from bayes_cmab.codec import Arrays, Json, UnwritableError, Writer, decode
 from bayes_cmab.files import versions, write_atomically
+from bayes_cmab.migrations import MIGRATIONS
 from bayes_cmab.session import Session
 from bayes_cmab.settings import Settings
 
 FORMAT = "bayes_cmab agent"
 DOCUMENT = "agent.json"
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the document that this code writes."""
-
-MIGRATIONS: dict[int, Callable[[Json], Json]] = {}
-"""From the document of a schema to that of the next one."""
 
 OWN = ("policy", "inference", "acquisition", "gate", "beta", "reward_function")
 """Settings that may be, or hold, code of the user's own: a file says so and has none of it."""
@@ -132,10 +130,16 @@ def _migrated(path: Path, document: Json) -> Json:
             f"{path}: expected a file of schema 1 to {SCHEMA}, got {schema!r}, written by "
             f"bayes_cmab {writer}; a newer bayes_cmab may read it"
         )
-    for number in range(schema, SCHEMA):
-        document = MIGRATIONS[number](document)
     if missing := sorted({"settings", "session", "conditioned"} - set(document)):
         raise ValueError(f"{path}: expected a file of Agent.save, got none of {missing} in it")
+    try:
+        for number in range(schema, SCHEMA):
+            document = MIGRATIONS[number](document)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path}: expected a file of Agent.save of schema {schema}, got "
+            f"{type(error).__name__}: {error}"
+        ) from error
     return document
 
 
@@ -154,7 +158,7 @@ def _check_given(path: Path, given: Mapping[str, Any], lacking: dict[str, str]) 
 
 
 def _check_sites(path: Path, settings: Settings, now: Session) -> None:
-    p, q = settings.dim_context, settings.actions.shape[1]
+    p, q = settings.contexts.width, settings.columns.width
     wanted = settings.base.default_sites(p, q, settings.dim_intermediate)
     listed = [
         ", ".join(f"{name} {jnp.shape(value)}" for name, value in sorted(sites.items())) or "none"

@@ -3,7 +3,9 @@ r"""What the reward model predicts of outcomes, under given hyperparameters.
 Everything is in standardised units and padded: entries beyond ``outcomes.size`` mean nothing.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +14,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from bayes_cmab.data import Outcomes
 from bayes_cmab.linalg import cholesky, factorise, mask_gram
 from bayes_cmab.models import RewardHyperparameters, RewardModel
+from bayes_cmab.models.priors import Sites
 
 
 class LeaveOneOut(NamedTuple):
@@ -85,3 +88,41 @@ def prior_predictive(
     mask, points = outcomes.mask, outcomes.intermediates
     lower, _ = cholesky(mask_gram(model.covariance(hyper, points), mask), mask)
     return outcome_offset(model, outcomes) + lower @ jax.random.normal(key, mask.shape)
+
+
+def pointwise_log_likelihood(model: RewardModel, outcomes: Outcomes, traces: Sites) -> Array:
+    """Return the log density of each outcome given all others, (chains, draws, M).
+
+    Parameters
+    ----------
+    traces : of the reward model's sites, each (chains, draws, ...).
+    """
+    density: Array = over_draws(_log_density, model, outcomes, traces, jax.random.key(0))
+    return density
+
+
+def _log_density(model: RewardModel, hyper: Any, outcomes: Outcomes, key: PRNGKeyArray) -> Array:
+    del key
+    return leave_one_out(model, hyper, outcomes).log_density
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def over_draws(
+    function: Callable[..., Array],
+    model: RewardModel,
+    outcomes: Outcomes,
+    sites: Sites,
+    key: PRNGKeyArray,
+) -> Array:
+    """Evaluate a function of the reward model's hyperparameters at every draw, one by one."""
+    names = model.default_sites(outcomes.intermediates.shape[1])
+    own = {name: sites[name] for name in names}
+    chains, draws = next(iter(own.values())).shape[:2]
+    flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), own)
+    keys = jax.random.split(key, chains * draws)
+
+    def one(inputs: tuple[Sites, PRNGKeyArray]) -> Array:
+        return function(model, model.hyperparameters(inputs[0]), outcomes, inputs[1])
+
+    values: Array = jax.lax.map(one, (flat, keys))
+    return jnp.reshape(values, (chains, draws, *values.shape[1:]))

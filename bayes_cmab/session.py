@@ -49,7 +49,7 @@ class Session(NamedTuple):
 
 def start(settings: Settings, hyperparameters: Mapping[str, Numbers] | None) -> Session:
     """Return the session of an agent that was told nothing yet."""
-    p, q, d = settings.dim_context, settings.actions.shape[1], settings.dim_intermediate
+    p, q, d = settings.contexts.width, settings.columns.width, settings.dim_intermediate
     default = settings.base.default_sites(p, q, d)
     sites = options.sites_of(hyperparameters, default, settings.inference)
     ledger = Ledger.empty(p, q, d)
@@ -76,8 +76,12 @@ def evaluate(
     offer: Offer,
     key: PRNGKeyArray,
     exploit: bool = False,
-) -> Evaluation:
+) -> tuple[Offer, Evaluation]:
     """Score the actions of a call in a context (p,), in a session that is prepared.
+
+    Returns
+    -------
+    What was evaluated: the offer, but of a box its candidates and the tops of the climbs.
 
     Raises
     ------
@@ -89,14 +93,19 @@ def evaluate(
     beta = np.zeros(())
     if not exploit:
         acquisition, beta = core.acquisition, settings.exploration(session.round)
-    known = (core.policy, acquisition, session.state, context, offer.actions, offer.allowed)
-    evaluation: Evaluation = jax.device_get(steps.evaluate(*known, beta, key))
+    known = (core.policy, acquisition, session.state, context, offer.actions)
+    if offer.box is None:
+        found = steps.evaluate(*known, offer.allowed, beta, key)
+        evaluation: Evaluation = jax.device_get(found)
+    else:
+        points, evaluation = offer.box.evaluate(*known, beta, key)
+        offer = Offer.whole(points)
     evaluation.check(session.round)
-    return evaluation
+    return offer, evaluation
 
 
 def ask(session: Session, context: FloatArray, action: FloatArray, event: Ask) -> Session:
-    """Issue the ticket of a decision, (p,) and (q,)."""
+    """Issue the ticket of a decision, (p,) and (q,) as numbers."""
     ledger = session.ledger.issue(context, action)
     return session._replace(ledger=ledger, events=(*session.events, event))
 

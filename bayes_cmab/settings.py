@@ -7,6 +7,8 @@ from jaxtyping import Array
 
 from bayes_cmab import options
 from bayes_cmab.acquisition import Acquisition, BetaSchedule
+from bayes_cmab.boxes import Box
+from bayes_cmab.columns import Columns
 from bayes_cmab.inference import MAP, Fixed, Sampler
 from bayes_cmab.inference.gate import Gate
 from bayes_cmab.policies import Policy
@@ -21,30 +23,28 @@ class Settings(NamedTuple):
 
     Attributes
     ----------
-    actions : (k, q), offered. columns : (q,) their names. named : whether the user named them.
-    policy, inference, acquisition, gate, beta, dim_context, dim_intermediate, seed, scales,
-    context_sample, reward_function : see `Agent`.
+    actions : (k, q), offered, as numbers; of a box, its candidates.
+    columns, contexts : the columns of actions and of contexts.
+    box : that is offered, if one is.
+    context_sample : (n, p), as numbers.
+    policy, inference, acquisition, gate, beta, dim_intermediate, seed, scales, reward_function :
+        see `Agent`.
     """
 
     actions: FloatArray
-    columns: tuple[str, ...]
-    named: bool
+    columns: Columns
+    contexts: Columns
+    box: Box | None
     policy: Policy[Any]
     inference: Fixed | MAP | Sampler
     acquisition: Acquisition
     gate: Gate
     beta: BetaSchedule
-    dim_context: int
     dim_intermediate: int
     seed: int
     scales: Scales | None
     context_sample: FloatArray | None
     reward_function: Callable[[Array], Array] | None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names that the user gave the actions' columns; empty if none."""
-        return self.columns if self.named else ()
 
     @property
     def base(self) -> Policy[Any]:
@@ -57,10 +57,28 @@ class Settings(NamedTuple):
         return as_positive(beta, "beta", zero=True)
 
     def units(self, ledger: Ledger) -> Scales:
-        """Return the units that were given, or else those of the rows at hand."""
+        """Return the units that were given, or else those of the rows at hand.
+
+        Columns that stand for a category keep centre 0 and scale 1.
+        """
         if self.scales is not None:
             return self.scales
-        return ledger.measure(self.actions, self.context_sample)
+        measured = ledger.measure(self.actions, self.context_sample)
+        return measured._replace(
+            context=self.contexts.units(measured.context),
+            action=self.columns.units(measured.action),
+        )
+
+    def shown(self, ledger: Ledger) -> Ledger:
+        """Return a ledger whose tickets have contexts and actions as the user wrote them."""
+        tickets = tuple(
+            ticket._replace(
+                context=self.contexts.restore_rows(ticket.context[None])[0],
+                action=self.columns.restore_rows(ticket.action[None])[0],
+            )
+            for ticket in ledger.tickets
+        )
+        return ledger._replace(tickets=tickets)
 
     def core(self) -> Core:
         """Return what the steps of the agent need.

@@ -20,6 +20,21 @@ def test_upper_confidence_bound_is_mean_plus_root_of_beta_times_variance() -> No
     np.testing.assert_allclose(upper_confidence_bound(moments, jnp.asarray(0.25)), [2.0, 3.5])
 
 
+def test_scores_without_a_bonus_have_the_derivative_of_the_mean() -> None:
+    zero = jnp.zeros(1)
+
+    def score(action: jax.Array, beta: float, noise: float) -> jax.Array:
+        variance = jnp.atleast_1d(noise * (action - 1.0) ** 2)
+        moments = assemble_moments(
+            jnp.atleast_1d(action**2), variance, zero, zero, jnp.ones(()), jnp.ones(())
+        )
+        return upper_confidence_bound(moments, jnp.asarray(beta))[0]
+
+    assert jax.grad(score)(3.0, 0.0, 1.0) == 6.0
+    assert jax.grad(score)(3.0, 4.0, 0.0) == 6.0
+    assert jax.grad(score)(3.0, 4.0, 1.0) == pytest.approx(8.0)
+
+
 def test_ties_are_broken_at_random_by_the_draws_and_uniformly() -> None:
     """False-alarm rate below 1e-6: each count is 1000 +- 4.9 standard deviations of a binomial."""
     score = jnp.array([1.0, 3.0, 3.0, 0.0, 3.0])

@@ -1,6 +1,7 @@
 """Agents in files."""
 
 import json
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from bayes_cmab import (
     SVI,
     Agent,
     AnovaEmbeddingModel,
+    Box,
     ConstantBeta,
     DirectPolicy,
     DirectRewardModel,
@@ -39,6 +41,7 @@ from bayes_cmab import (
     codec,
     persistence,
 )
+from bayes_cmab.columns import Columns
 from bayes_cmab.models.priors import (
     AnovaPriors,
     EmbeddingPriors,
@@ -47,7 +50,7 @@ from bayes_cmab.models.priors import (
     TransitionPriors,
 )
 
-FIXTURE = Path(__file__).parent / "data" / "agent-schema-1.zip"
+FIXTURES = Path(__file__).parent / "data"
 
 
 def assert_same(one, other):
@@ -157,6 +160,70 @@ def test_the_columns_of_a_table_keep_their_names(tmp_path):
     pd.testing.assert_frame_equal(loaded.score(None, frame[["hours", "dose"]]), agent.score())
 
 
+ADVERTS = pd.DataFrame(
+    {"colour": ["red", "blue", "red"], "price": [1.0, 2.0, 3.0], "new": [True, False, True]}
+)
+VISITORS = pd.DataFrame({"age": [20.0, 40.0], "device": ["phone", "tablet"]})
+
+
+def offering_adverts(**options) -> Agent:
+    """Return an agent with categories that are strings, bools and numbers."""
+    return Agent(
+        ADVERTS,
+        context_sample=VISITORS,
+        categories={"device": ["phone", "tablet", "other"], "price": [1, 2, 3, 4.5]},
+        **options,
+    )
+
+
+def show_adverts(agent: Agent, rounds: int, seed: int) -> list[tuple[object, ...]]:
+    """Ask by name and by position, with actions of the call now and then; return all decisions."""
+    rng = np.random.default_rng(seed)
+    decided = []
+    for i in range(rounds):
+        age, device = rng.uniform(18.0, 80.0), ["phone", "tablet", "other"][i % 3]
+        context = {"device": device, "age": age} if i % 2 else [age, device]
+        actions = [["blue", 4.5, True], ["red", 1, False]] if i % 4 == 3 else None
+        d = agent.ask(context, actions)
+        decided.append((d.index, d.mean, d.standard_deviation, *d.action))
+        agent.tell(d.ticket, intermediate=rng.normal())
+        if i % 3:
+            agent.tell(d.ticket, outcome=rng.normal())
+    return decided
+
+
+def test_categories_come_back_with_their_types(tmp_path):
+    path = tmp_path / "agent"
+    agent = offering_adverts(seed=3, clock=Clock().constant)
+    agent.add_transitions(VISITORS, ADVERTS[:2], [0.2, 0.4])
+    show_adverts(agent, 6, 0)
+    agent.save(path)
+    loaded = Agent.load(path, clock=Clock().constant)
+    for mine, theirs in zip(agent._settings[1:3], loaded._settings[1:3], strict=True):
+        assert repr(mine) == repr(theirs)
+    assert show_adverts(loaded, 6, 1) == show_adverts(agent, 6, 1)
+    last = loaded.history().query("event == 'ask'").iloc[-1]
+    assert last["context"][1] == "other"
+    pd.testing.assert_frame_equal(agent.history(), loaded.history(), check_exact=True)
+    for one in (agent, loaded):
+        with pytest.raises(ValueError, match=r"'price': expected one of 1, 2, 3, 4\.5, got 5 at"):
+            one.ask([30.0, "phone"], [["red", 5, True]])
+
+
+@pytest.mark.parametrize("options", [{}, {"acquisition": Thompson()}], ids=["ucb", "thompson"])
+def test_a_box_comes_back(options, tmp_path):
+    box = Box(-1.0, 2.0, columns=("dose",), candidates=16, starts=2, steps=5)
+    agent = make(actions=box, seed=2, clock=Clock().constant, **options)
+    play(agent, 4, 0)
+    agent.ask(0.1, [0.3, 5.0])
+    agent.save(tmp_path / "agent")
+    loaded = Agent.load(tmp_path / "agent", clock=Clock().constant)
+    assert loaded._settings.box == box
+    assert_same(agent, loaded)
+    assert play(loaded, 4, 1) == play(agent, 4, 1)
+    assert_same(agent, loaded)
+
+
 # What is the user's own
 
 
@@ -224,6 +291,8 @@ def test_a_users_policy_must_fit(tmp_path):
         *(MatchedMomentsUCB(), MeanUCB(), MixtureQuantile(30), Thompson()),
         (1, [2.5, "x", None, True], {"a": (), "b": {"$x": np.nan}}),
         Clock()(),
+        Box([0.0, 1.0], [1.0, 2.5], ("dose", "hours"), 16, 4, 10),
+        Columns(("x", "y", "z"), (None, ("a", "b"), (False, True, 0.5, 3)), True),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -316,8 +385,8 @@ def set_policy(document, policy):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d.update(schema=99), r"schema 1 to 1, got 99, written by bayes_cmab \d.*newer"),
-        (lambda d: d.update(schema="1"), "expected a file of schema 1 to 1, got '1'"),
+        (lambda d: d.update(schema=99), r"schema 1 to 2, got 99, written by bayes_cmab \d.*newer"),
+        (lambda d: d.update(schema="1"), "expected a file of schema 1 to 2, got '1'"),
         (lambda d: d.pop("session"), r"got none of \['session'\] in it"),
         (lambda d: d["settings"].pop("seed"), "TypeError: .*missing .* 'seed'"),
         (lambda d: set_policy(d, {"$class": "system", "fields": {}}), "KeyError: 'system'"),
@@ -366,7 +435,7 @@ def test_a_save_that_fails_leaves_the_old_file_alone(broken, tmp_path, monkeypat
 
 
 def test_a_file_of_schema_one_is_read():
-    agent = Agent.load(FIXTURE)
+    agent = Agent.load(FIXTURES / "agent-schema-1.zip")
     assert agent.round == 9
     assert agent.waiting == (3, 4)
     assert [int(rows.size) for rows in agent.data] == [8, 9, 6]
@@ -384,7 +453,91 @@ def test_a_file_of_schema_one_is_read():
 
 
 EXPECTED = {"action": [0.5], "mean": 1.0864829677403032, "sd": 0.27762811839725443}
-"""What the agent in the fixture decided next when it was saved."""
+"""What the agent in that fixture decided next when it was saved."""
+
+
+def test_a_damaged_file_of_schema_one_is_refused(tmp_path):
+    path = tmp_path / "agent"
+    shutil.copy(FIXTURES / "agent-schema-1.zip", path)
+    rewrite(path, lambda document: document["settings"].pop("columns"))
+    with pytest.raises(ValueError, match=r"Agent\.save of schema 1, got KeyError: 'columns'"):
+        Agent.load(path)
+
+
+def of_schema_one(document) -> None:
+    """Turn a document of an agent of numbers, without a box, into one of schema 1, in place."""
+    settings = document["settings"]
+    columns = settings.pop("columns")["fields"]
+    settings |= {"columns": columns["names"], "named": columns["named"]}
+    settings["dim_context"] = len(settings.pop("contexts")["fields"]["names"]["$tuple"])
+    assert settings.pop("box") is None
+    document["schema"] = 1
+    inferred = document["session"]["fields"]["state"]["fields"]["inferred"]
+    if inferred is not None:
+        fields = inferred["fields"]["draws"]["fields"]
+        fields |= fields.pop("programs")["$dict"]
+        assert set(fields) == {"reward", "embedding", "lengthscale"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"dim_context": 0, "scales": None},
+        {"actions": pd.DataFrame({"dose": ACTIONS})},
+        pytest.param({"inference": SAMPLER, "gate": LENIENT}, marks=pytest.mark.slow),
+    ],
+    ids=["no context", "named", "draws"],
+)
+def test_what_schema_one_could_hold_is_read(options, tmp_path):
+    path = tmp_path / "agent"
+    agent = make(clock=Clock(), **options)
+    context = () if "dim_context" in options else (0.3,)
+    for r in (0.1, 0.5):
+        agent.tell(agent.ask(*context).ticket, intermediate=r, outcome=r)
+    agent.save(path)
+    rewrite(path, of_schema_one)
+    loaded = Agent.load(path)
+    assert repr(loaded._settings) == repr(agent._settings)
+    table = agent.score(*context)
+    pd.testing.assert_frame_equal(loaded.score(*context), table, check_exact=True)
+
+
+def test_draws_of_schema_one_are_put_in_order_by_program():
+    old = {"reward": "f", "embedding": ["P"], "lengthscale": {"$jax": ["float64-1", 0]}}
+    inner = {"$class": "HyperparameterDraws", "fields": dict(old)}
+    settings = {"columns": {"$tuple": ["x", "y"]}, "named": True, "dim_context": 1, "seed": 3}
+    document = {"schema": 1, "settings": settings, "session": [1, {"draws": inner}]}
+    new = persistence.MIGRATIONS[1](document)
+    (_, state) = new["session"]
+    assert list(state["draws"]["fields"]["programs"]["$dict"]) == ["reward", "embedding"]
+    assert state["draws"]["fields"]["lengthscale"] == old["lengthscale"]
+    assert inner["fields"] == old  # the old document is left alone
+    assert codec.decode(new["settings"]["columns"], {}) == Columns(("x", "y"), (None, None), True)
+    assert codec.decode(new["settings"]["contexts"], {}) == Columns(("context_0",), (None,))
+    assert (new["settings"]["box"], new["settings"]["seed"], new["schema"]) == (None, 3, 2)
+
+
+def test_a_file_of_schema_two_is_read():
+    agent = Agent.load(FIXTURES / "agent-schema-2.zip")
+    assert agent.round == 9
+    assert agent.waiting == (0, 3, 6)
+    assert [int(rows.size) for rows in agent.data] == [11, 6, 6]
+    assert agent._settings.columns.levels == (("blue", "red"), (1, 2, 3, 4.5), (False, True))
+    asks = agent.history().query("event == 'ask'")
+    assert asks["action"].iloc[7].tolist() == ["blue", 4.5, True]
+    assert asks["context"].iloc[8].tolist() == [pytest.approx(34.829999, abs=1e-6), "other"]
+    decision = agent.ask({"device": "other", "age": 33.0})
+    assert decision.action.tolist() == EXPECTED_TWO["action"]
+    assert decision.mean == pytest.approx(EXPECTED_TWO["mean"], abs=1e-8)
+    assert decision.standard_deviation == pytest.approx(EXPECTED_TWO["sd"], abs=1e-8)
+
+
+EXPECTED_TWO = {
+    "action": ["red", 1, True],
+    "mean": -0.7662217518263401,
+    "sd": 1.0578146871005654,
+}
+"""What the agent in that fixture decided next when it was saved."""
 
 
 def test_older_files_go_through_every_migration(tmp_path, monkeypatch):
@@ -394,23 +547,23 @@ def test_older_files_go_through_every_migration(tmp_path, monkeypatch):
     agent.save(path)
     applied = []
 
-    def to_two(document):
-        applied.append(2)
-        return document | {"settings": document["settings"] | {"speed": 1}}
-
     def to_three(document):
         applied.append(3)
+        return document | {"settings": document["settings"] | {"speed": 1}}
+
+    def to_four(document):
+        applied.append(4)
         assert document["settings"].pop("speed") == 1
         return document
 
-    monkeypatch.setattr(persistence, "MIGRATIONS", {1: to_two, 2: to_three})
-    monkeypatch.setattr(persistence, "SCHEMA", 3)
+    monkeypatch.setattr(persistence, "MIGRATIONS", {2: to_three, 3: to_four})
+    monkeypatch.setattr(persistence, "SCHEMA", 4)
     loaded = Agent.load(path)
-    assert applied == [2, 3]
+    assert applied == [3, 4]
     assert_same(agent, loaded)
     loaded.save(path)
     assert_same(agent, Agent.load(path))
-    assert applied == [2, 3]
+    assert applied == [3, 4]
 
 
 def test_there_is_a_migration_from_every_older_schema():
@@ -418,13 +571,8 @@ def test_there_is_a_migration_from_every_older_schema():
 
 
 def make_fixture() -> None:
-    """Write the fixture, once for each schema: it is never written again."""
-    agent = make(seed=11, clock=Clock())
-    agent.add_outcomes([0.3, -0.8, 1.1], [0.5, -1.0, 1.2])
-    agent.add_transitions([0.5], [ACTIONS[2]], [0.9])
-    play(agent, 4, 5)
-    agent.ask(-0.1)
-    agent.ask(0.2, [0.1, 0.2])
-    play(agent, 3, 6)
-    agent.abandon(5)
-    agent.save(FIXTURE)
+    """Write the fixture of the schema, once for each: an older one is never written again."""
+    agent = offering_adverts(seed=11, clock=Clock())
+    agent.add_transitions(VISITORS, ADVERTS[:2], [0.2, 0.4])
+    show_adverts(agent, 9, 5)
+    agent.save(FIXTURES / f"agent-schema-{persistence.SCHEMA}.zip")
