@@ -97,7 +97,7 @@ class Memory:
         y = None if outcome is None else float(as_vector(outcome, "outcome", 1)[0])
         with self._lock:
             told = (ticket, r, y, self._now())
-            self._commit(session.tell(self._core, self._session, *told))
+            self._commit(session.tell(self._core, self._usable(), *told))
 
     def abandon(self, ticket: int) -> None:
         """Say that nothing more will come of a decision; what was told of it stays in use.
@@ -195,6 +195,13 @@ class Memory:
 
     def _commit(self, new: Session) -> None:
         self._session, self._prepared = new, None
+
+    def _usable(self) -> Session:
+        # A tell that was interrupted has destroyed the posterior, also of a session prepared on it.
+        mended = session.mended(self._core, self._session)
+        if mended is not self._session:
+            self._commit(mended)
+        return mended
 
     def _now(self) -> datetime:
         time = self._clock()

@@ -10,6 +10,7 @@ from jaxtyping import PRNGKeyArray
 
 from bayes_cmab import options, steps
 from bayes_cmab.acquisition import Acquisition, MatchedMomentsUCB
+from bayes_cmab.appends import Gained, Row, append, is_spent
 from bayes_cmab.decision import Evaluation
 from bayes_cmab.history import Abandon, Addition, Ask, Event, Refit, Tell
 from bayes_cmab.offers import Offer
@@ -118,7 +119,10 @@ def tell(
     outcome: float | None,
     time: datetime,
 ) -> Session:
-    """Settle a ticket, and append what became complete to the posterior, if there is room."""
+    """Settle a ticket, and append what became complete to the posterior, if there is room.
+
+    The given session must not be used afterwards, but for `mended`.
+    """
     ledger = session.ledger.settle(ticket, intermediate, outcome)
     told = (intermediate is not None, outcome is not None)
     event = Tell(time, session.round, int(ticket), *told)
@@ -132,13 +136,17 @@ def tell(
 def observe(core: Core, state: AgentState, ledger: Ledger, event: Tell) -> AgentState:
     """Append what a ticket gained when it was told; the ledger is the one after."""
     s, a, r, y, _ = ledger.tickets[event.ticket]
-    if event.intermediate:
-        state = steps.add_transition(core.policy, state, s, a, r)
-    if r is not None and y is not None:
-        state = steps.add_outcome(core.policy, state, r, y)
-    if event.outcome:
-        state = steps.add_reward(core.policy, state, s, a, y)
-    return state
+    matched = r is not None and y is not None
+    gained = Gained(event.intermediate, matched, event.outcome)
+    return append(core.policy, state, Row(s, a, r, y), gained)
+
+
+def mended(core: Core, session: Session) -> Session:
+    """Return a session that can be used, also where a tell was interrupted."""
+    if not is_spent(session.state):
+        return session
+    bare = outgrow(session, session.ledger)._replace(appended=session.appended)
+    return restore(core, bare)
 
 
 def abandon(session: Session, ticket: int, time: datetime) -> Session:

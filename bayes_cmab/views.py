@@ -144,9 +144,9 @@ class Views(Memory):
 
     def _prepare(self, key: PRNGKeyArray | None) -> Session:
         # Kept apart until an ask commits it, so that looking at scores changes no decision.
+        now = self._usable()
         if self._prepared is None or key is not None:
             own = jax.random.fold_in(self._key(key), 2)
-            now = self._session
             self._prepared = session.prepare(self._core, now, own, self._now())
             for refit in self._prepared.fits[len(now.fits) :]:
                 if refit.verdict == "failed":
