@@ -29,6 +29,7 @@ def two_columns(**options) -> Agent:
     return Agent(box, policy=FunctionPolicy(peak), **options)
 
 
+@pytest.mark.slow
 def test_the_gap_to_a_fine_grid_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
     benchmark = import_module("box_gap")

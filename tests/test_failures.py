@@ -121,6 +121,7 @@ def test_matched_data_told_twice_over() -> None:
     sound(agent, 0.5)
 
 
+@pytest.mark.slow
 def test_an_outlier_at_round_fifty() -> None:
     rng = np.random.default_rng(2)
     agent = Agent(ACTIONS, dim_intermediate=2)

@@ -70,7 +70,7 @@ def assert_same(one, other):
 
 
 @pytest.mark.parametrize(
-    ("before", "after"), [(20, 20), pytest.param(45, 100, marks=pytest.mark.slow)]
+    ("before", "after"), [(12, 12), pytest.param(45, 100, marks=pytest.mark.slow)]
 )
 def test_the_next_actions_are_those_of_the_agent_that_was_saved(before, after, tmp_path):
     agent = make(scales=None, seed=4, clock=Clock().constant)
@@ -87,7 +87,9 @@ def test_the_next_actions_are_those_of_the_agent_that_was_saved(before, after, t
     "options",
     [
         {"acquisition": Thompson(), "beta": LogarithmicBeta(4)},
-        {"inference": MAP(every=4, max_steps=3), "scales": None},
+        pytest.param(
+            {"inference": MAP(every=4, max_steps=3), "scales": None}, marks=pytest.mark.slow
+        ),
         {"policy": DirectPolicy(), "dim_context": 1},
         pytest.param(
             {"inference": MAP(every=7, max_steps=20), "policy": ResidualPolicy()},
@@ -210,7 +212,11 @@ def test_categories_come_back_with_their_types(tmp_path):
             one.ask([30.0, "phone"], [["red", 5, True]])
 
 
-@pytest.mark.parametrize("options", [{}, {"acquisition": Thompson()}], ids=["ucb", "thompson"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, pytest.param({"acquisition": Thompson()}, marks=pytest.mark.slow)],
+    ids=["ucb", "thompson"],
+)
 def test_a_box_comes_back(options, tmp_path):
     box = Box(-1.0, 2.0, columns=("dose",), candidates=16, starts=2, steps=5)
     agent = make(actions=box, seed=2, clock=Clock().constant, **options)
@@ -482,7 +488,7 @@ def of_schema_one(document) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"dim_context": 0, "scales": None},
+        pytest.param({"dim_context": 0, "scales": None}, marks=pytest.mark.slow),
         {"actions": pd.DataFrame({"dose": ACTIONS})},
         pytest.param({"inference": SAMPLER, "gate": LENIENT}, marks=pytest.mark.slow),
     ],
