@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     )
     from bayes_cmab.agent import Agent
     from bayes_cmab.boxes import Box
+    from bayes_cmab.categories import Period
     from bayes_cmab.decision import Decision
     from bayes_cmab.history import ConvergenceWarning
     from bayes_cmab.inference import MAP, NUTS, SVI, EffectiveSampleSize, EveryRounds, Fixed, Never
     from bayes_cmab.inference.gate import Gate
     from bayes_cmab.models import (
+        AdditiveRewardModel,
         AnovaEmbeddingModel,
         DirectRewardModel,
         EmbeddingModel,
@@ -42,8 +44,10 @@ if TYPE_CHECKING:
         FunctionPolicy,
         KnownRewardPolicy,
         MarginalPolicy,
+        MarginalResidualPolicy,
         Policy,
         ResidualPolicy,
+        StackedPolicy,
         TransitionPolicy,
     )
     from bayes_cmab.scaling import Scales, Units
@@ -52,6 +56,7 @@ __all__ = [
     "MAP",
     "NUTS",
     "SVI",
+    "AdditiveRewardModel",
     "Agent",
     "AnovaEmbeddingModel",
     "Box",
@@ -70,14 +75,17 @@ __all__ = [
     "KnownRewardPolicy",
     "LogarithmicBeta",
     "MarginalPolicy",
+    "MarginalResidualPolicy",
     "MatchedMomentsUCB",
     "MeanUCB",
     "MixtureQuantile",
     "Never",
+    "Period",
     "Policy",
     "ResidualPolicy",
     "RewardModel",
     "Scales",
+    "StackedPolicy",
     "Thompson",
     "TransitionModel",
     "TransitionPolicy",
@@ -92,6 +100,7 @@ _HOMES = {
     "NUTS": "bayes_cmab.inference",
     "SVI": "bayes_cmab.inference",
     "Agent": "bayes_cmab.agent",
+    "AdditiveRewardModel": "bayes_cmab.models",
     "AnovaEmbeddingModel": "bayes_cmab.models",
     "Box": "bayes_cmab.boxes",
     "ConstantBeta": "bayes_cmab.acquisition",
@@ -109,14 +118,17 @@ _HOMES = {
     "KnownRewardPolicy": "bayes_cmab.policies",
     "LogarithmicBeta": "bayes_cmab.acquisition",
     "MarginalPolicy": "bayes_cmab.policies",
+    "MarginalResidualPolicy": "bayes_cmab.policies",
     "MatchedMomentsUCB": "bayes_cmab.acquisition",
     "MeanUCB": "bayes_cmab.acquisition",
     "MixtureQuantile": "bayes_cmab.acquisition",
     "Never": "bayes_cmab.inference",
+    "Period": "bayes_cmab.categories",
     "Policy": "bayes_cmab.policies",
     "ResidualPolicy": "bayes_cmab.policies",
     "RewardModel": "bayes_cmab.models",
     "Scales": "bayes_cmab.scaling",
+    "StackedPolicy": "bayes_cmab.policies",
     "Thompson": "bayes_cmab.acquisition",
     "TransitionModel": "bayes_cmab.models",
     "TransitionPolicy": "bayes_cmab.policies",

@@ -70,7 +70,8 @@ class Agent(Views):
         names the columns, and tables of contexts are then matched by name; without rows it does
         only that.
     categories : of columns, by name, where the offered actions or the sample do not have all of
-        them. One that was not declared is an error.
+        them; or the `Period` of a column of angles or times. A category that was not declared is
+        an error.
     reward_function : ``f`` where it is known: from an intermediate (d,) to a scalar, in the
         user's units, made of JAX operations. No outcome is needed then.
     clock : of the time stamps in `history`, with a time zone; nothing else depends on it.

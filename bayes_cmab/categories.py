@@ -1,14 +1,29 @@
 """Which columns of a user's rows are categorical, and what their categories are."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayes_cmab.validate import Numbers
 
-type Categories = Mapping[str, Sequence[Any]]
-"""Categories by the name of their column: strings, bools or numbers."""
+
+class Period(NamedTuple):
+    """Says that a column of numbers is periodic: an angle, a time of day.
+
+    It becomes the two columns ``cos`` and ``sin`` of ``2 pi x / length``, on which an RBF with one
+    lengthscale is MacKay's periodic kernel ``exp(-2 sin^2(pi (x - x') / length) / l^2)``.
+
+    Attributes
+    ----------
+    length : of the period, in the units of the column: 24 for hours.
+    """
+
+    length: float
+
+
+type Categories = Mapping[str, Sequence[Any] | Period]
+"""Categories by the name of their column (strings, bools or numbers), or its `Period`."""
 
 
 def is_table(value: object) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 
 from bayes_cmab import acquisition, history, inference, models, policies, scaling, session, tickets
 from bayes_cmab.boxes import Box
+from bayes_cmab.categories import Period
 from bayes_cmab.columns import Columns
 from bayes_cmab.inference import gate, marginal
 from bayes_cmab.models import priors
@@ -54,7 +55,7 @@ CLASSES: dict[str, type] = {
         priors.TransitionPriors,
         *(scaling.Scales, scaling.Units),
         *(session.Session, tickets.Ledger, tickets.Ticket),
-        *(AgentState, Box, Columns, WeightedDraws),
+        *(AgentState, Box, Columns, Period, WeightedDraws),
     )
 }
 """Frozen dataclasses and named tuples that a file may hold."""

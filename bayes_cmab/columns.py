@@ -4,6 +4,8 @@ A column of strings, of bools or of a pandas category is *categorical*: it becom
 zeros and ones for each of its categories, which are declared once. These have centre 0 and scale 1
 whatever the data, so that two categories are at squared distance 2 before lengthscales, as two rows
 of a standardised column are on average; a category that is rare, or the only one, is no different.
+
+A column with a `Period` becomes a point of the unit circle.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,6 +17,7 @@ import numpy.typing as npt
 
 from bayes_cmab.categories import (
     Categories,
+    Period,
     are_names,
     distinct,
     holds_categories,
@@ -23,7 +26,14 @@ from bayes_cmab.categories import (
     split,
 )
 from bayes_cmab.scaling import Units
-from bayes_cmab.validate import FloatArray, Numbers, as_column, as_rows, as_vector
+from bayes_cmab.validate import (
+    FloatArray,
+    Numbers,
+    as_column,
+    as_positive,
+    as_rows,
+    as_vector,
+)
 
 
 class Columns(NamedTuple):
@@ -32,12 +42,12 @@ class Columns(NamedTuple):
     Attributes
     ----------
     names : of the user's columns.
-    levels : the categories of each, None where it is numeric.
+    levels : the categories of each or its `Period`, None where it is numeric.
     named : whether tables are matched by name; by position otherwise.
     """
 
     names: tuple[str, ...]
-    levels: tuple[tuple[Any, ...] | None, ...]
+    levels: tuple[tuple[Any, ...] | Period | None, ...]
     named: bool = False
 
     @classmethod
@@ -68,7 +78,12 @@ class Columns(NamedTuple):
         levels = list(self.levels)
         for j, name in enumerate(self.names):
             if name in categories:
-                levels[j] = distinct(categories[name], f"categories[{name!r}]")
+                given, where = categories[name], f"categories[{name!r}]"
+                if isinstance(given, Period):
+                    length = as_vector(given.length, f"{where}: Period", 1)
+                    levels[j] = Period(float(as_positive(length, f"{where}: Period")[0]))
+                else:
+                    levels[j] = distinct(given, where)
         return self._replace(levels=tuple(levels))
 
     @property
@@ -84,7 +99,7 @@ class Columns(NamedTuple):
         return len(self._encoded())
 
     def units(self, measured: Units) -> Units:
-        """Return measured units, but centre 0 and scale 1 for what stands for a category."""
+        """Return measured units, but centre 0 and scale 1 for a category or an angle."""
         categorical = np.array([level is not None for _, level in self._encoded()], bool)
         center = jnp.where(categorical, 0.0, measured.center)
         return Units(center, jnp.where(categorical, 1.0, measured.scale))
@@ -124,6 +139,11 @@ class Columns(NamedTuple):
                 restored[name] = rows[:, start]
                 start += 1
                 continue
+            if isinstance(levels, Period):
+                turn = np.arctan2(rows[:, start + 1], rows[:, start]) / (2.0 * np.pi)
+                restored[name] = levels.length * (turn % 1.0)
+                start += 2
+                continue
             known = np.empty(len(levels), object)
             known[:] = levels
             index = rows[:, start : start + len(levels)].argmax(axis=1)
@@ -141,7 +161,7 @@ class Columns(NamedTuple):
         return [
             (name, level)
             for name, levels in zip(self.names, self.levels, strict=True)
-            for level in (levels or (None,))
+            for level in (("cos", "sin") if isinstance(levels, Period) else levels or (None,))
         ]
 
     def _by_name(self, value: Numbers, argument: str) -> Numbers:
@@ -178,6 +198,10 @@ class Columns(NamedTuple):
             where = f"{argument}: column {name!r}"
             if levels is None:
                 encoded.append(as_column(column, where)[:, None])
+                continue
+            if isinstance(levels, Period):
+                angle = 2.0 * np.pi * as_column(column, where)[:, None] / levels.length
+                encoded += [np.cos(angle), np.sin(angle)]
                 continue
             index = {level: i for i, level in enumerate(levels)}
             hot = np.zeros((len(column), len(levels)))

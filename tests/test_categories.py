@@ -1,13 +1,17 @@
 """Categorical columns become zeros and ones, tables are matched by name, errors name the column."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_cmab import Agent
+from bayes_cmab import Agent, Period
 from bayes_cmab.columns import Columns
+from bayes_cmab.kernels import rbf
+
+ACTIONS = np.linspace(-1.0, 1.0, 4)
 
 ADVERTS = pd.DataFrame(
     {"colour": ["red", "blue", "red", "green"], "price": [1.0, 2.0, 3.0, 4.0], "new": [True] * 4}
@@ -246,3 +250,44 @@ def test_bad_declarations(options, message: str) -> None:
     actions = options.pop("actions", ADVERTS)
     with pytest.raises(ValueError, match=message):
         Agent(actions, **{"context_sample": VISITORS} | options)
+
+
+def test_a_periodic_column_is_a_point_of_the_circle_and_comes_back() -> None:
+    hours = np.array([0.0, 5.5, 12.0, 23.0, 24.0, 29.5])
+    columns = Columns.numeric(1, "hour").declare({"hour_0": Period(24.0)})
+    assert columns.width == 2
+    assert columns.labels == ("hour_0=cos", "hour_0=sin")
+    rows = columns.rows(hours[:, None], "hours")
+    np.testing.assert_allclose(np.sum(rows**2, axis=1), 1.0)
+    np.testing.assert_allclose(rows[0], rows[4], atol=1e-15)
+    np.testing.assert_allclose(rows[1], rows[5], atol=1e-14)
+    restored = columns.restore(rows)["hour_0"]
+    np.testing.assert_allclose(restored % 24.0, hours % 24.0, atol=1e-12)
+    # The RBF on the circle is the periodic kernel.
+    got = np.asarray(rbf(rows, rows, np.full(2, 0.7)))
+    angle = np.pi * (hours[:, None] - hours[None, :]) / 24.0
+    np.testing.assert_allclose(got, np.exp(-2.0 * np.sin(angle) ** 2 / 0.49), rtol=1e-12)
+
+
+def test_an_agent_sees_midnight_as_one_hour(tmp_path: Path) -> None:
+    sample = pd.DataFrame({"hour": [0.0, 12.0], "load": [1.0, 3.0]})
+    agent = Agent(ACTIONS, context_sample=sample, categories={"hour": Period(24.0)}, seed=1)
+    for hour, outcome in ((23.5, 2.0), (11.0, -1.0)):
+        decision = agent.ask({"hour": hour, "load": 2.0})
+        agent.tell(decision.ticket, intermediate=outcome, outcome=outcome)
+    scores = [agent.score([hour, 2.0])["score"] for hour in (24.0, 0.0, 48.0)]
+    for other in scores[1:]:
+        np.testing.assert_allclose(other, scores[0], rtol=1e-9)
+    agent.save(tmp_path / "agent")
+    again = Agent.load(tmp_path / "agent")
+    np.testing.assert_array_equal(again.score([0.0, 2.0])["score"], scores[1])
+
+
+@pytest.mark.parametrize("length", [0.0, -24.0, float("nan")])
+def test_a_period_is_positive(length: float) -> None:
+    with pytest.raises(ValueError, match=r"categories\['hour'\]: Period"):
+        Agent(
+            ACTIONS,
+            context_sample=pd.DataFrame({"hour": [1.0]}),
+            categories={"hour": Period(length)},
+        )
