@@ -21,6 +21,8 @@ SAMPLER = NUTS(draws=16, chains=2, warmup=8, passes=2, refit=EffectiveSampleSize
 LENIENT = Gate(rhat=np.inf, ess=0.0, divergent=1.0, bfmi=0.0)
 ROUNDS = 12
 
+pytestmark = pytest.mark.slow  # the module compiles the whole loop with draws
+
 
 def play_with(sampler=SAMPLER, gate=LENIENT, **changes) -> Record:
     spec = AgentSpec(MarginalPolicy(), sampler, ConstantBeta(0.25), gate=gate)

@@ -82,6 +82,7 @@ def assert_same_table(one, other, tolerance=1e-10):
 # The live path
 
 
+@pytest.mark.slow
 def test_agrees_with_the_simulation():
     environment, offline, rounds, seed = get_environment("C"), 5, 15, 3
     spec = AgentSpec(EmbeddingPolicy(), Fixed(), ConstantBeta(0.25))

@@ -148,6 +148,7 @@ def test_given_draws_and_units_the_posterior_does_not_depend_on_the_order_of_arr
     np.testing.assert_allclose(one, other, rtol=0.0, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_rows_from_elsewhere_reweight_the_draws() -> None:
     agent = make(inference=NUTS(draws=16, chains=2, warmup=8, refit=EffectiveSampleSize(1e-9)))
     agent.ask(0.0)

@@ -14,7 +14,8 @@ from bayes_cmab.simulation import play
 FOLDER = Path(__file__).parent.parent / "analysis" / "benchmarks"
 
 
-@pytest.mark.parametrize("name", [pytest.param("cbmp-fixed", marks=pytest.mark.slow), "cme-fixed"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["cbmp-fixed", "cme-fixed"])
 def test_the_reference_takes_the_same_actions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [str(FOLDER), *sys.path])
     handover, reference = import_module("handover"), import_module("numpy_reference")

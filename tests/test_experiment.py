@@ -167,6 +167,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_resumes_and_ends_with_the_same_bytes(finished, cache, tmp_path):
     script, folder = tmp_path / "killed.py", tmp_path / "results"
     script.write_text(KILLED, encoding="utf-8")

@@ -92,7 +92,7 @@ def one_of_each(draws: HyperparameterDraws, t: int, j: int, i: int) -> Sites:
     }
 
 
-@pytest.mark.parametrize("pairs", [1, 3])
+@pytest.mark.parametrize("pairs", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_with_one_draw_the_moments_are_those_of_the_fixed_agent(pairs: int) -> None:
     policy, draws, data = MarginalResidualPolicy(BASE, pairs), make_draws(1), make_data(6)
     got = moments(policy, settle(policy, draws, data)[1])

@@ -165,6 +165,7 @@ def draws_of_mean_reward(
     return known + np.einsum("tk,tka->ta", f_at_nodes * np.sqrt(w)[None, :], moved), known
 
 
+@pytest.mark.slow
 def test_operator_moments_equal_those_of_draws_of_f_and_mu() -> None:
     asked = np.array([1, 6, 11])
     everything = compute(SMALL)

@@ -58,6 +58,7 @@ def logarithms(fit: Fit) -> np.ndarray:
     return np.stack([np.log(np.asarray(fit.trace[name])).ravel() for name in names])
 
 
+@pytest.mark.slow
 def test_draws_have_the_moments_of_a_dense_grid_integral() -> None:
     """Four means and deviations within 4.5 standard errors of 200 effective draws of 1,200.
 
@@ -84,6 +85,7 @@ def test_the_agents_draws_are_a_thinned_trace() -> None:
     np.testing.assert_array_equal(fit.log_weight, np.zeros(8))
 
 
+@pytest.mark.slow
 def test_the_normal_guide_is_close_to_a_dense_grid_integral() -> None:
     """Within 0.3 posterior standard deviations: SVI is an approximation, and its ELBO is noisy."""
     fit = run(SVI(steps=200, particles=8), 24, 1, passes=4)
@@ -97,6 +99,7 @@ def test_the_normal_guide_is_close_to_a_dense_grid_integral() -> None:
     assert fit.stats["elbo"].shape == (200,)
 
 
+@pytest.mark.slow
 def test_importance_ratios_of_the_guide_are_those_of_the_program() -> None:
     fit = run(SVI(draws=4, diagnostic_draws=6, steps=20), 24, 0, passes=1)
     program = Program(MODEL, (outcomes(24),))
@@ -114,7 +117,9 @@ def test_importance_ratios_of_the_guide_are_those_of_the_program() -> None:
     "sampler",
     [
         NUTS(draws=8, chains=2, warmup=10),
-        NUTS(draws=8, chains=2, warmup=10, chain_method="vectorized"),
+        pytest.param(
+            NUTS(draws=8, chains=2, warmup=10, chain_method="vectorized"), marks=pytest.mark.slow
+        ),
         SVI(draws=8, steps=10, diagnostic_draws=8),
     ],
     ids=["sequential", "vectorized", "svi"],

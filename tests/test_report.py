@@ -150,6 +150,7 @@ def test_a_loaded_agent_has_the_report_of_the_one_saved_and_abandoned_tickets_do
     assert texts[0] == texts[1]
 
 
+@pytest.mark.slow
 def test_several_action_columns_many_intermediates_and_refits(tmp_path: Path) -> None:
     grid = np.stack(np.meshgrid([0.0, 1.0, 2.0], [-1.0, 1.0]), axis=-1).reshape(-1, 2)
     agent = Agent(grid, dim_intermediate=5, policy=DirectPolicy(), inference=MAP(3, max_steps=3))

@@ -27,6 +27,7 @@ def fixed() -> Record:
     return play_named("cbmp-fixed", checkpoints=(12, 100))
 
 
+@pytest.mark.slow
 def test_a_trial_depends_on_its_number_and_not_on_its_batch(fixed: Record) -> None:
     alone = play_named("cbmp-fixed", trials=range(1, 2))
     np.testing.assert_array_equal(alone.rounds.action_index[0], fixed.rounds.action_index[1])
@@ -61,6 +62,7 @@ def test_coverage_is_a_share_and_grows_with_the_level(fixed: Record) -> None:
     assert np.all(np.diff(fixed.coverage, axis=2) >= 0.0)
 
 
+@pytest.mark.slow
 def test_type_two_agents_refit_and_learn_more_than_chance() -> None:
     learned = play_named("cbmp-map")
     random = play_named("random")
@@ -88,6 +90,7 @@ def test_segments_end_at_checkpoints_and_refits() -> None:
     assert segment_ends(12, 5, (8, 12)) == [5, 6, 8, 10, 12]
 
 
+@pytest.mark.slow
 def test_scores_that_are_not_finite_raise_with_trial_and_round() -> None:
     hopeless = EmbeddingPriors(noise_scale=LogNormal(float("nan"), 1.0))
     agent = make_agent("gp-fixed", ENVIRONMENT)

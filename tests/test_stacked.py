@@ -78,6 +78,7 @@ def test_different_models_of_f_are_the_rewards_uncertainty() -> None:
     np.testing.assert_array_equal(got.variance_embedding_hyperparameters, np.zeros(4))
 
 
+@pytest.mark.slow
 def test_rows_one_by_one_give_the_same_as_all_at_once() -> None:
     policy = StackedPolicy((PAPER, DirectPolicy()), (0.5, 0.5))
 
