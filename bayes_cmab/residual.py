@@ -15,7 +15,6 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from bayes_cmab.baselines import variance_of_smoothed_mean
 from bayes_cmab.kernels import Measure, expected_power_gram, rbf, smoothed_power_gram
 from bayes_cmab.linalg import row_mask
 from bayes_cmab.models import EmbeddingModel, RewardModel
@@ -28,6 +27,7 @@ from bayes_cmab.posteriors import (
     reward_offset,
     second_moment,
 )
+from bayes_cmab.smoothing import variance_of_smoothed_mean
 
 
 class Atoms(NamedTuple):

@@ -10,10 +10,10 @@ from numpyro.infer.util import log_density
 from scipy import stats
 
 from bayes_cmab import posteriors
-from bayes_cmab.baselines import variance_of_smoothed_mean
 from bayes_cmab.data import Outcomes
 from bayes_cmab.models import AdditiveRewardModel, RewardHyperparameters, RewardModel
 from bayes_cmab.posteriors import RewardPosterior
+from bayes_cmab.smoothing import variance_of_smoothed_mean
 
 MODEL, PLAIN, D = AdditiveRewardModel(), RewardModel(), 2
 SITES = {
