@@ -58,6 +58,31 @@ BAYES_NUTS_BETAS = Sweep(
 )
 """Exploration weights of the marginalised agent; the weight 0.25 is in `BAYES`."""
 
+MODELS = Sweep(
+    ("E", "F", "B", "C", "A", "D"),
+    (
+        *("cbmp-map", "anova-map", "residual-map", "additive-map"),
+        *("gaussian-map", "cme-map", "gp-map"),
+    ),
+    offline=(50, 0),
+    trials=60,
+    seed=4,
+    chunk=10,
+    coverage=True,
+)
+"""Models of P(r | s, a) and of f, fitted; fresh seeds."""
+
+MODELS_BAYES = Sweep(
+    MODELS.settings,
+    ("cbmp-nuts", "residual-nuts", "additive-nuts"),
+    offline=(50, 0),
+    trials=20,
+    seed=4,
+    chunk=5,
+    coverage=True,
+)
+"""The same averaged over draws, in the first of these trials."""
+
 SWEEPS = {
     "fixed": FIXED,
     "map": MAP,
@@ -66,4 +91,6 @@ SWEEPS = {
     "bayes": BAYES,
     "bayes-betas": BAYES_BETAS,
     "bayes-nuts-betas": BAYES_NUTS_BETAS,
+    "models": MODELS,
+    "models-bayes": MODELS_BAYES,
 }
