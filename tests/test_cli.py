@@ -154,6 +154,7 @@ def test_plot_needs_the_results_of_its_sweep(compared, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.json"]
 
 
+@pytest.mark.slow
 def test_run_prints_one_cell(tmp_path):
     options = ["--agent", "random", "--offline", 0, "--trials", 1, "--rounds", 4, "--coverage"]
     result = call("run", *options, "--workers", 1, "--out", tmp_path, "--json")

@@ -191,6 +191,7 @@ def test_a_killed_sweep_resumes_and_ends_with_the_same_bytes(finished, cache, tm
         xr.testing.assert_identical(load_sweep(SWEEP, folder)[cell], whole)
 
 
+@pytest.mark.slow
 def test_a_failure_in_a_worker_is_raised_and_cancels_what_is_left(cache, tmp_path):
     sweep = replace(SWEEP, agents=("random", "oracle"), trials=20)
     random, oracle = (tmp_path / cell.label for cell in sweep.cells())

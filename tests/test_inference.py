@@ -47,6 +47,7 @@ def test_the_mode_equals_that_of_an_independent_optimiser() -> None:
         assert bool(info[name].improved)
 
 
+@pytest.mark.slow
 def test_a_fit_never_returns_something_worse_than_its_start() -> None:
     data = make_data(10)
     start = {k: 50.0 * v for k, v in POLICY.default_sites(1, 1, 1).items()}

@@ -136,7 +136,13 @@ def test_growing_data_and_warm_starts_compile_nothing_again(sampler: Sampler) ->
         assert np.all(np.linalg.eigvalsh(following.inverse_mass_matrix) > 0.0)
 
 
-@pytest.mark.parametrize("sampler", [NUTS(draws=8, chains=2, warmup=10), SVI(draws=8, steps=10)])
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        NUTS(draws=8, chains=2, warmup=10),
+        pytest.param(SVI(draws=8, steps=10), marks=pytest.mark.slow),
+    ],
+)
 def test_the_same_key_gives_the_same_draws(sampler: Sampler) -> None:
     first, second, other = (run(sampler, 10, seed, passes=1) for seed in (5, 5, 6))
     jax.tree.map(np.testing.assert_array_equal, first, second)
