@@ -176,7 +176,9 @@ def test_a_thousand_rounds_compile_each_function_once_a_capacity(caplog):
         rf"Compiling jit\(({functions})\) with global shapes and types (.*)\. Arg", caplog.text
     )
     caplog.clear()
-    assert len(compiled) == len(set(compiled))
+    for (name, _), times in Counter(compiled).items():
+        # Of the same shapes, a ticket may gain its outcome alone, or both at once.
+        assert times <= (2 if name == "_append" else 1)
     # From 32 to 1,024, each of three data sets doubles its capacity five times; a ticket gains its
     # intermediate, its outcome, or both at once.
     counts = Counter(name for name, _ in compiled)
