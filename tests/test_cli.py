@@ -81,6 +81,7 @@ def test_compare_writes_what_it_printed(compared):
     assert frame.outcome_mean.tolist() == [row["outcome_mean"] for row in document["summary"]]
 
 
+@pytest.mark.slow
 def test_compare_resumes_after_a_chunk_is_lost(compared):
     folder, document = compared
     before = {path: path.read_bytes() for path in folder.glob("*/*.nc")}

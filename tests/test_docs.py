@@ -14,7 +14,7 @@ def blocks(page: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
 
 
-SLOW = ("delayed.md", "inference.md")
+SLOW = ("agent.md", "delayed.md", "inference.md")
 
 
 @pytest.mark.parametrize(

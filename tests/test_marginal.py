@@ -159,7 +159,7 @@ def test_matched_moments_equal_brute_force_over_all_pairs(form: str) -> None:
     np.testing.assert_allclose(level, ndtr(np.sqrt(0.7)), rtol=1e-9)
 
 
-@pytest.mark.parametrize("form", list(POLICIES))
+@pytest.mark.parametrize("form", FORMS)
 def test_with_one_draw_every_acquisition_equals_the_fixed_agents(form: str) -> None:
     policy = POLICIES[form]
     draws, state = settle(policy, make_all_draws(policy, (1, 1)), make_data(6, 6))
