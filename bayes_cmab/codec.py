@@ -165,5 +165,6 @@ def decode(value: Json, arrays: Arrays) -> Any:
 def _fields(cls: type) -> tuple[str, ...]:
     if dataclasses.is_dataclass(cls):
         return tuple(field.name for field in dataclasses.fields(cls))
+    # The other classes are named tuples, for which there is no type.
     names: tuple[str, ...] = cls._fields  # type: ignore[attr-defined]
     return names

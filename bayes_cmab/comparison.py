@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, PRNGKeyArray
 
-from bayes_cmab.data import Data, Outcomes, Rewards, Transitions
+from bayes_cmab.data import Data, Outcomes, Transitions
 from bayes_cmab.environments import Environment
 from bayes_cmab.inference import MAP, NUTS, maximise_program
 from bayes_cmab.inference.gate import Gate, overall
@@ -143,12 +143,12 @@ def compare_rewards(outcomes: Outcomes, key: PRNGKeyArray) -> Comparison:
     return Comparison(_ranked(table, pointwise, "elpd"), pointwise)
 
 
-def compare_transitions(transitions: Transitions, outcomes: Outcomes) -> Comparison:
+def compare_transitions(transitions: Transitions) -> Comparison:
     """Rank `TRANSITION_MODELS` by the leave-one-out kernel score, hyperparameters at their mode.
 
     Parameters
     ----------
-    transitions, outcomes : in standardised units; the outcomes do not matter.
+    transitions : in standardised units.
 
     Returns
     -------
@@ -160,12 +160,13 @@ def compare_transitions(transitions: Transitions, outcomes: Outcomes) -> Compari
 
     t = transitions
     p, q, d = t.contexts.shape[1], t.actions.shape[1], t.intermediates.shape[1]
-    data = Data(t, outcomes, Rewards.empty(p, q, 1))
+    data = Data.empty(p, q, d)._replace(transitions=t)
     rows, pointwise = {}, {}
-    for name, candidate in TRANSITION_MODELS.items():
-        start = candidate.policy.default_sites(p, q, d)
-        scores = _fitted_scores(candidate.policy, candidate.score, data, start)
-        pointwise[name] = -np.asarray(scores)[: int(t.size)]
+    fitted: dict[Policy[Any], Sites] = {}  # two candidates share one
+    for name, (policy, score) in TRANSITION_MODELS.items():
+        if policy not in fitted:
+            fitted[policy] = _fit(policy, data, policy.default_sites(p, q, d))
+        pointwise[name] = -np.asarray(jax.jit(score)(fitted[policy], t))[: int(t.size)]
         rows[name] = {"score": pointwise[name].sum(), "se": _standard_error(pointwise[name])}
     table = pd.DataFrame.from_dict(rows, orient="index")
     return Comparison(_ranked(table, pointwise, "score"), pointwise)
@@ -226,10 +227,9 @@ def stored(tree: xr.DataTree) -> tuple[Transitions, Outcomes]:
     return Transitions.create(s, a, seen), Outcomes.create(r, y)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _fitted_scores(
-    policy: Policy[Any], score: Callable[[Sites, Transitions], Array], data: Data, start: Sites
-) -> Array:
+@partial(jax.jit, static_argnums=0)
+def _fit(policy: Policy[Any], data: Data, start: Sites) -> Sites:
+    """Return the mode of all programs but the reward's."""
     sites = dict(start)
     for name in policy.models():
         if name == "reward":
@@ -238,7 +238,7 @@ def _fitted_scores(
         own = {site: start[site] for site in sample_sites(program)}
         found, _ = maximise_program(program, own, FIT)
         sites |= {site: found[site] for site in own}
-    return score(sites, data.transitions)
+    return sites
 
 
 def _standard_error(values: FloatArray) -> float:

@@ -31,7 +31,7 @@ def test_the_residual_is_needed_where_r_is_bimodal() -> None:
         + 0.1 * rng.normal(size=(60, 1))
     )
     t = Transitions.create(s, a, r, capacity=60)
-    table, pointwise = compare_transitions(t, Outcomes.create(r[:1], [0.0], capacity=1))
+    table, pointwise = compare_transitions(t)
     table = table.set_index("model")
     assert table.index[-1] == "gaussian"
     assert table.loc["gaussian", "difference"] < -2 * table.loc["gaussian", "se_difference"]

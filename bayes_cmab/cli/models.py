@@ -60,7 +60,7 @@ def compare_models(
             else:
                 transitions, outcomes = stored(load_posterior(file))
             tables = {
-                "transition": compare_transitions(transitions, outcomes).table,
+                "transition": compare_transitions(transitions).table,
                 "reward": compare_rewards(outcomes, jax.random.fold_in(key, 1)).table,
             }
         files = []

@@ -203,10 +203,24 @@ def append_marginal_outcome(
     outcome: Float[Array, ""],
 ) -> MarginalPosterior:
     """Add a row of D2 to every draw; ``O(T N^2)``."""
+    draws = (state.reward, state.targets)
+    reward, targets = append_outcome_to_draws(model, *draws, intermediate, outcome)
+    return state._replace(reward=reward, targets=targets)
+
+
+def append_outcome_to_draws(
+    model: RewardModel,
+    rewards: RewardPosterior,
+    targets: Targets,
+    intermediate: Float[Array, " d"],
+    outcome: Float[Array, ""],
+) -> tuple[RewardPosterior, Targets]:
+    """Condition the reward GP and the targets of every draw on one more outcome."""
 
     def one(reward: RewardPosterior, targets: Targets) -> tuple[RewardPosterior, Targets]:
         return append_outcome(model, reward, targets, intermediate, outcome)
 
     axes = (REWARD_AXES, TARGET_AXES)
-    reward, targets = jax.vmap(one, in_axes=axes, out_axes=axes)(state.reward, state.targets)
-    return state._replace(reward=reward, targets=targets)
+    appended: tuple[RewardPosterior, Targets]
+    appended = jax.vmap(one, in_axes=axes, out_axes=axes)(rewards, targets)
+    return appended

@@ -27,12 +27,12 @@ from bayes_cmab.posteriors.marginal import (
     REWARD_AXES,
     TARGET_AXES,
     WeightedDraws,
+    append_outcome_to_draws,
     reward_log_likelihood,
 )
 from bayes_cmab.posteriors.reward import (
     RewardPosterior,
     Targets,
-    append_outcome,
     condition_reward,
     condition_targets,
 )
@@ -190,10 +190,6 @@ def append_residual_outcome(
     outcome: Float[Array, ""],
 ) -> ResidualDraws:
     """Add a row of D2 to every draw; ``O(T N^2)``."""
-
-    def one(reward: RewardPosterior, targets: Targets) -> tuple[RewardPosterior, Targets]:
-        return append_outcome(model, reward, targets, intermediate, outcome)
-
-    axes = (REWARD_AXES, TARGET_AXES)
-    reward, targets = jax.vmap(one, in_axes=axes, out_axes=axes)(state.reward, state.targets)
+    draws = (state.reward, state.targets)
+    reward, targets = append_outcome_to_draws(model, *draws, intermediate, outcome)
     return state._replace(reward=reward, targets=targets)
