@@ -44,8 +44,9 @@ BAYES = Sweep(
 """Fixed against marginalised hyperparameters, with coverage of g; fresh seeds."""
 
 BAYES_BETAS = Sweep(
-    SETTINGS[:4],
+    ("C", "B", "A", "D"),
     ("cbmp-fixed", "cbmp-map"),
+    offline=(50,),
     betas=(0.1, 0.25, 0.5, 1.0, 2.0, 4.0),
     trials=30,
     seed=2,

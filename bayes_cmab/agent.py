@@ -15,13 +15,12 @@ from bayes_cmab.inference import MAP, Fixed, Sampler
 from bayes_cmab.inference.gate import Gate
 from bayes_cmab.memory import Clock, utc_now
 from bayes_cmab.offers import offered_actions
-from bayes_cmab.policies import EmbeddingPolicy, Policy
+from bayes_cmab.policies import Policy
 from bayes_cmab.scaling import Scales
 from bayes_cmab.settings import Settings
 from bayes_cmab.validate import Numbers, require_x64
 from bayes_cmab.views import Views
 
-DEFAULT_POLICY = EmbeddingPolicy()
 DEFAULT_INFERENCE = Fixed()
 DEFAULT_ACQUISITION = MatchedMomentsUCB()
 DEFAULT_GATE = Gate()
@@ -48,7 +47,11 @@ class Agent(Views):
     actions : (k, q), offered in every round; a DataFrame names the columns. Columns of strings,
         bools or pandas categories are categorical: see `bayes_cmab.columns`. Or a `Box`, whose
         candidates give the action's units.
-    policy : model and moments.
+    policy : model and moments; by default a Gaussian process on ``f`` with the embedding below.
+    embedding : model of ``P(r | s, a)``, in place of a policy: ``"paper"`` (the default) has a
+        product of RBF kernels on ``s`` and ``a`` and the prior mean zero, ``"anova"`` main effects
+        and their product, ``"transition"`` corrects Gaussian processes for ``r`` by an embedding
+        (`ResidualPolicy`).
     inference : of the hyperparameters. `Fixed` keeps them; `MAP` refits them at the asks whose
         number, from zero, is a multiple of its ``every``, if there is any data. `NUTS` and `SVI`
         draw them from their posterior; the agent averages over the draws, reweights them by every
@@ -88,7 +91,8 @@ class Agent(Views):
         self,
         actions: Numbers | Box,
         *,
-        policy: Policy[Any] = DEFAULT_POLICY,
+        policy: Policy[Any] | None = None,
+        embedding: str | None = None,
         inference: Fixed | MAP | Sampler = DEFAULT_INFERENCE,
         acquisition: Acquisition = DEFAULT_ACQUISITION,
         gate: Gate = DEFAULT_GATE,
@@ -115,7 +119,7 @@ class Agent(Views):
             columns=columns,
             contexts=contexts,
             box=actions if isinstance(actions, Box) else None,
-            policy=policy,
+            policy=options.chosen_policy(policy, embedding),
             inference=inference,
             acquisition=acquisition,
             gate=gate,

@@ -13,10 +13,26 @@ from bayes_cmab.categories import Categories, is_table
 from bayes_cmab.columns import Columns
 from bayes_cmab.inference import MAP, NUTS, SVI, Fixed, Sampler
 from bayes_cmab.inference.gate import Gate
+from bayes_cmab.models import AnovaEmbeddingModel
 from bayes_cmab.models.priors import Sites
-from bayes_cmab.policies import EmbeddingPolicy, KnownRewardPolicy, Policy, averaged
+from bayes_cmab.policies import (
+    EmbeddingPolicy,
+    KnownRewardPolicy,
+    Policy,
+    ResidualPolicy,
+    averaged,
+)
 from bayes_cmab.scaling import Scales, Units
-from bayes_cmab.validate import FloatArray, Numbers, as_positive, as_vector
+from bayes_cmab.validate import FloatArray, Numbers, as_positive, as_vector, one_of
+
+EMBEDDINGS: dict[str, Policy[Any]] = {
+    "paper": EmbeddingPolicy(),
+    "anova": EmbeddingPolicy(embedding=AnovaEmbeddingModel()),
+    "transition": ResidualPolicy(),
+}
+"""Models of ``P(r | s, a)`` by name; the reward model is the same in all of them."""
+
+DEFAULT_EMBEDDING = "paper"
 
 
 def whole_number(value: int, name: str, *, least: int) -> int:
@@ -69,6 +85,18 @@ def contexts_of(contexts: Numbers | None, size: int, columns: Columns) -> FloatA
     if contexts is None and (width := len(columns.names)) > 0:
         raise ValueError(f"contexts: expected {width} column{'s' * (width != 1)}, got None")
     return columns.rows(np.zeros((size, 0)) if contexts is None else contexts, "contexts")
+
+
+def chosen_policy(policy: Policy[Any] | None, embedding: str | None) -> Policy[Any]:
+    """Return the given policy, or the one with an embedding of this name."""
+    if policy is None:
+        name = DEFAULT_EMBEDDING if embedding is None else embedding
+        return EMBEDDINGS[one_of(name, "embedding", list(EMBEDDINGS))]
+    if embedding is not None:
+        raise ValueError(
+            f"embedding: expected None beside a policy, which has its own, got {embedding!r}"
+        )
+    return policy
 
 
 def policy_of(

@@ -19,6 +19,7 @@ import bayes_cmab
 from bayes_cmab import (
     MAP,
     Agent,
+    AnovaEmbeddingModel,
     ConstantBeta,
     Decision,
     DirectPolicy,
@@ -26,6 +27,7 @@ from bayes_cmab import (
     Fixed,
     FunctionPolicy,
     LogarithmicBeta,
+    ResidualPolicy,
     Scales,
     TransitionPolicy,
     Units,
@@ -50,6 +52,19 @@ PARTS = list(decision.PARTS)
 
 def make(**options):
     return Agent(options.pop("actions", ACTIONS), **{"dim_intermediate": 2} | options)
+
+
+@pytest.mark.parametrize(
+    ("name", "policy"),
+    [
+        (None, EmbeddingPolicy()),
+        ("paper", EmbeddingPolicy()),
+        ("anova", EmbeddingPolicy(embedding=AnovaEmbeddingModel())),
+        ("transition", ResidualPolicy()),
+    ],
+)
+def test_an_embedding_has_a_name(name, policy):
+    assert make(embedding=name)._settings.policy == policy
 
 
 def respond(rng, context, action):
@@ -449,6 +464,14 @@ def not_jax(r):
         ({"beta": -0.1}, "beta: expected non-negative numbers, got -0.1"),
         ({"beta": np.nan}, "beta: expected finite numbers, got nan"),
         ({"policy": "operator"}, "policy: expected a Policy, got 'operator'"),
+        (
+            {"policy": None, "embedding": "product"},
+            "embedding: expected one of 'paper', 'anova', 'transition', got 'product'",
+        ),
+        (
+            {"policy": DirectPolicy(), "embedding": "paper"},
+            "embedding: expected None beside a policy, which has its own, got 'paper'",
+        ),
         ({"inference": "map"}, "inference: expected Fixed, MAP, NUTS or SVI, got 'map'"),
         ({"hyperparameters": [1.0]}, "hyperparameters: expected a dict, got list"),
         (
