@@ -8,12 +8,16 @@ import pandas as pd
 import report
 import tables
 
+from bayes_cmab.summary import half_width
+
 HEAD = """# Fixed, fitted and marginalised hyperparameters
 
 CBMP-UCB with the paper's embedding, settings A to D, 100 rounds; `fixed`: medians of the priors;
-`map`: type-II maximum a posteriori every 5 rounds; `nuts`, `svi`: averaged over 64 draws a model,
-drawn again when the effective sample size falls below one half. Seed 2, which nothing was developed
-on; the trials are paired. Cells that are not listed have not been run yet.
+`map1`: type-II maximum a posteriori every 5 rounds, searched from the last result; `map`: the same
+from the medians of the priors as well, the better end kept (the default of `MAP`); `nuts`, `svi`:
+averaged over 64 draws a model, drawn again when the effective sample size falls below one half.
+Seed 2, which nothing was developed on; the trials are paired. Cells that are not listed have not
+been run yet.
 `python analysis/run_sweeps.py bayes bayes-betas bayes-nuts-betas` makes the tables,
 `python analysis/calibration.py` those of the reward part.
 
@@ -57,13 +61,36 @@ a round at a uniform context and action: at least {trials} trials (seed 3). Cove
 and 95% intervals of g.
 
 """
+TRAPS = """
+## A trap of type-II fitting
+
+The reward model's posterior has poor modes, in which a lengthscale is long and what `f` does along
+it is noise. A search from the last result alone stays in one. CBMP-UCB in setting {setting} with 50
+unmatched outcomes, {trials} trials of seed 2 (`python analysis/traps.py`): share of the trials in
+which the mode in use after 25, 50 and 95 rounds was worse by more than {limit:g} in log posterior
+density than the best of 8 searches on the same data, and what the agents earned (sum of mean
+rewards).
+
+"""
+TRAPPED_DRAWS = """
+NUTS on the data of the agent with one start, after 50 rounds: at most {most:.0%} of the draws, and
+{mean:.1%} on average, have a lengthscale above 1 (the poor modes' longest is 1.6 to 3.2, the better
+mode's 0.4 to 0.6).
+"""
 DISTANCE = """
 Mean over levels and rounds of |coverage - nominal| (published peers, for all of g: BayesIMP 0.25,
 IMPspec 0.06 to 0.07).
 
 """
 
-INFERENCES = ("fixed", "map", "svi", "nuts")
+INFERENCES = ("fixed", "map1", "map", "svi", "nuts")
+CALIBRATED = ("fixed", "map", "svi", "nuts")
+PAIRS = (
+    *(("map1", "fixed"), ("map", "fixed"), ("map", "map1"), ("svi", "map")),
+    *(("nuts", "fixed"), ("nuts", "map1"), ("nuts", "map")),
+)
+FITTED_LOWER = 2.0
+"""Nats below the best mode from which a fit counts as trapped."""
 LEVELS = (50, 80, 95)
 
 
@@ -71,11 +98,9 @@ def scene_tables(frame: pd.DataFrame) -> list[str]:
     """Return rewards, differences, coverage and costs of `BAYES`, by setting and offline size."""
     rewards, differences, coverage, costs = [], [], [], []
     names = [f"cbmp-{inference}" for inference in INFERENCES]
+    pairs = [(f"cbmp-{name}", f"cbmp-{base}") for name, base in PAIRS]
     columns = {
-        (name, base): tables.difference(frame, name, base)
-        for name in names[1:]
-        for base in ("cbmp-fixed", "cbmp-map")
-        if name != base and {name, base} <= set(frame.agent)
+        pair: tables.difference(frame, *pair) for pair in pairs if set(pair) <= set(frame.agent)
     }
     for (setting, offline), group in frame.groupby(["setting", "offline"]):
         scene = f"{setting}, m = {offline}"
@@ -118,7 +143,7 @@ def scene_tables(frame: pd.DataFrame) -> list[str]:
             ]
         )
     header = ["", *INFERENCES]
-    pairs = [
+    heads = [
         f"{name.removeprefix('cbmp-')} over {base.removeprefix('cbmp-')}" for name, base in columns
     ]
     count = frame.groupby(["setting", "offline", "agent"]).size().max()
@@ -126,7 +151,7 @@ def scene_tables(frame: pd.DataFrame) -> list[str]:
         REWARDS.format(trials=count),
         report.markdown(rewards, header),
         DIFFERENCES,
-        report.markdown(differences, ["", *pairs]),
+        report.markdown(differences, ["", *heads]),
         COVERAGE,
         report.markdown(coverage, header),
         COSTS,
@@ -162,19 +187,51 @@ def calibration_tables() -> list[str]:
                 [f"{setting}, after {rounds}"]
                 + [
                     " / ".join(f"{x:.2f}" for x in group.loc[setting, rounds, i])
-                    for i in INFERENCES
+                    for i in CALIBRATED
                 ]
             )
         distance = (group - np.array(LEVELS) / 100.0).abs().mean(axis=1)
         by_inference = distance.groupby("inference").mean()
-        distances.append([setting, *(f"{by_inference[i]:.3f}" for i in INFERENCES)])
+        distances.append([setting, *(f"{by_inference[i]:.3f}" for i in CALIBRATED)])
     count = frame.groupby(["setting", "rounds", "inference"]).size().min()
     return [
         REWARD_PART.format(trials=count),
-        report.markdown(rows, ["", *INFERENCES]),
+        report.markdown(rows, ["", *CALIBRATED]),
         DISTANCE,
-        report.markdown(distances, ["", *INFERENCES]),
+        report.markdown(distances, ["", *CALIBRATED]),
     ]
+
+
+def trap_tables() -> list[str]:
+    """Return how often type-II fitting is trapped, by the number of its starts."""
+    parts = []
+    for setting, frame in pd.read_csv(report.ROOT / "results" / "traps.csv").groupby("setting"):
+        complete = frame.groupby("trial").filter(lambda own: own.starts.nunique() == 3)
+        one = complete[complete.starts == 1].set_index("trial")
+        rows = []
+        for starts, group in complete.groupby("starts"):
+            gaps = group[[c for c in group if c.startswith("gap")]]
+            paired = (group.set_index("trial").mean_reward - one.mean_reward).to_numpy()
+            half = float(half_width(paired))
+            rows.append(
+                [
+                    f"{starts} start{'s' * (starts > 1)}",
+                    " / ".join(f"{share:.0%}" for share in (gaps > FITTED_LOWER).mean()),
+                    f"{group.mean_reward.mean():.1f} ({group.mean_reward.quantile(0.05):.0f})",
+                    ""
+                    if starts == 1
+                    else f"{paired.mean():+.1f} [{paired.mean() - half:+.1f}, "
+                    f"{paired.mean() + half:+.1f}]",
+                ]
+            )
+        heads = ["", "trapped after 25 / 50 / 95", "reward (0.05 quantile)", "over 1 start"]
+        draws = one.long_draws
+        parts += [
+            TRAPS.format(setting=setting, trials=len(one), limit=FITTED_LOWER),
+            report.markdown(rows, heads),
+            TRAPPED_DRAWS.format(most=draws.max(), mean=draws.mean()),
+        ]
+    return parts
 
 
 def page() -> str:
@@ -188,6 +245,8 @@ def page() -> str:
         nuts = bayes[bayes.agent == "cbmp-nuts"]
         parts += [WEIGHTS]
         parts += [beta_table(pd.concat([betas, nuts]) if len(nuts) else betas)]
+    if (report.ROOT / "results" / "traps.csv").exists():
+        parts += trap_tables()
     if (report.ROOT / "results" / "calibration.csv").exists():
         parts += calibration_tables()
     return "".join(parts)

@@ -25,16 +25,16 @@ FIXED_PROPOSITION = Sweep(SETTINGS, ("proposition-fixed",), trials=30, seed=SEED
 
 MAP = Sweep(
     SETTINGS,
-    ("cbmp-map", "cme-map", "icme-map", "gp-map", "plugin-map", "gaussian-map"),
+    ("cbmp-map1", "cme-map1", "icme-map1", "gp-map1", "plugin-map1", "gaussian-map1"),
     trials=30,
     seed=SEED,
     chunk=10,
 )
-"""All agents with type-II maximum a posteriori hyperparameters, refitted every 5 rounds."""
+"""All agents with type-II maximum a posteriori hyperparameters, from the last result alone."""
 
 BAYES = Sweep(
     ("C", "B", "A", "D"),
-    ("cbmp-fixed", "cbmp-map", "cbmp-nuts", "cbmp-svi"),
+    ("cbmp-fixed", "cbmp-map1", "cbmp-map", "cbmp-nuts", "cbmp-svi"),
     offline=(50, 0),
     trials=30,
     seed=2,

@@ -1,6 +1,6 @@
 """How often type-II fitting keeps a poor mode of the reward model, and what that costs.
 
-    python analysis/traps.py [--trials 60] [--settings C]
+    python analysis/traps.py [--trials 50] [--settings C]
 
 CBMP-UCB with 50 unmatched outcomes, fitted every 5 rounds from one start (the last result), two
 (the medians of the prior as well) or four, in the same trials. Along each trial the fits of the
@@ -13,9 +13,8 @@ first 30 trials are those of the sweep `bayes`.
 
 import os
 
-from bayes_cmab.experiment import WORKER_ENVIRONMENT
-
-os.environ.update(WORKER_ENVIRONMENT)
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 from functools import partial
 from pathlib import Path
@@ -137,7 +136,7 @@ def run_batch(environment: Environment, starts: int, trials: range) -> list[dict
 
 
 def main(
-    trials: Annotated[int, typer.Option(help="Of each setting, a multiple of ten.")] = 60,
+    trials: Annotated[int, typer.Option(help="Of each setting, a multiple of ten.")] = 50,
     settings: Annotated[str, typer.Option(help="Letters.")] = "C",
 ) -> None:
     """Run the trials that are missing."""

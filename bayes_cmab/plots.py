@@ -48,6 +48,7 @@ COLOURS = {
 LINES: dict[str, dict[str, Any]] = {
     "fixed": {"linestyle": (0, (4, 1.8)), "linewidth": 1.2},
     "map": {"linestyle": "-", "linewidth": 1.3},
+    "map1": {"linestyle": (0, (1, 1)), "linewidth": 1.3},
     "svi": {"linestyle": (0, (5, 1.5, 1, 1.5)), "linewidth": 1.3},
     "nuts": {"linestyle": "-", "linewidth": 2.4},
 }

@@ -61,7 +61,7 @@ def test_a_fit_never_returns_something_worse_than_its_start() -> None:
 
 
 def test_a_warm_start_at_the_mode_stays_there_and_nothing_is_compiled_again() -> None:
-    settings = MAP()
+    settings = MAP(starts=1)
     sites = POLICY.default_sites(1, 1, 1)
     before = FIT._cache_size()
     for n in (12, 13, 20, 25):
@@ -98,13 +98,28 @@ def two_modes() -> None:
 def test_several_starts_find_the_better_of_two_modes() -> None:
     program, start = Program(two_modes, ()), {"x": jnp.exp(-1.0)}
     fit = jax.jit(partial(maximise_program, program), static_argnums=1)
-    one, _ = fit(start, MAP())
+    one, _ = fit(start, MAP(starts=1))
     np.testing.assert_allclose(jnp.log(one["x"]), -1.0, atol=0.05)
     several, info = fit(start, MAP(starts=8))
     np.testing.assert_allclose(jnp.log(several["x"]), 2.0, atol=0.05)
     assert bool(info.improved)
     again, _ = fit(several, MAP(starts=8))
     np.testing.assert_allclose(again["x"], several["x"], rtol=1e-3)
+
+
+def far_mode() -> None:
+    """Have a mode near exp(3), and a better one near the prior's median."""
+    x = jnp.log(numpyro.sample("x", dist.LogNormal(0.0, 2.0)))
+    both = jnp.stack([-0.5 * ((x - 0.5) / 0.3) ** 2, -4.0 - 0.5 * ((x - 3.0) / 0.3) ** 2])
+    numpyro.factor("likelihood", jax.scipy.special.logsumexp(both))
+
+
+def test_by_default_a_fit_leaves_a_poor_mode_that_one_start_keeps() -> None:
+    program, start = Program(far_mode, ()), {"x": jnp.exp(3.0)}
+    fit = jax.jit(partial(maximise_program, program), static_argnums=1)
+    kept, left = (fit(start, settings)[0]["x"] for settings in (MAP(starts=1), MAP()))
+    np.testing.assert_allclose(jnp.log(kept), 3.0, atol=0.1)
+    np.testing.assert_allclose(jnp.log(left), 0.5, atol=0.1)
 
 
 @pytest.mark.parametrize("field", ["every", "max_steps", "tolerance", "starts"])

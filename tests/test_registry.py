@@ -29,6 +29,7 @@ def test_policies_share_compiled_programs_by_value() -> None:
 
 def test_names_are_split_and_unknown_ones_listed() -> None:
     assert split_name("cbmp-map") == ("cbmp", "map")
+    assert split_name("cbmp-map1") == ("cbmp", "map1")
     assert split_name("oracle") == ("oracle", "fixed")
     for bad in ("cbmp", "random-map", "nobody", "cbmp-nobody"):
         with pytest.raises(ValueError, match="agent: expected one of 'cbmp-fixed'"):

@@ -42,13 +42,14 @@ class MAP:
     max_steps : of the quasi-Newton optimiser (BFGS) in one fit.
     tolerance : relative and absolute, of the optimiser.
     starts : of the search; the best end counts. The first is the last result, the second the
-        medians of the prior, the others scattered around these, always in the same places.
+        medians of the prior, the others scattered around these, always in the same places. From
+        the last result alone a poor mode can be kept for long (``docs/marginalisation.md``).
     """
 
     every: int = 5
     max_steps: int = 60
     tolerance: float = 1e-4
-    starts: int = 1
+    starts: int = 2
 
     def __post_init__(self) -> None:
         for name in ("every", "max_steps", "starts"):

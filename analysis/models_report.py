@@ -1,0 +1,112 @@
+"""Write `docs/embeddings.md` from the tables in `analysis/results`.
+
+python analysis/models_report.py
+"""
+
+import numpy as np
+import pandas as pd
+import report
+import tables
+
+HEAD = """# Models of P(r | s, a), compared
+
+Settings A to F, 100 rounds, β = 0.25, fixed before; `map`: hyperparameters fitted every 5 rounds
+from {starts} starts; `nuts`: averaged over 64 draws. Fresh trials (seed {seed}): the models were
+developed on seed 0. Cells that are not listed have not been run yet.
+`python analysis/run_sweeps.py models models-bayes` makes the tables.
+
+| name | model |
+| --- | --- |
+{names}
+
+"""
+REWARDS = """## Rewards
+
+Cumulative outcome, mean and standard error, and in brackets the 0.05 quantile.
+
+"""
+DIFFERENCES = """
+## {agent} against the others
+
+Differences of the sums of mean rewards in the same trials, with 95% intervals.
+
+"""
+COVERAGE = """
+## Coverage of g
+
+Mean over the nominal levels 50, 80 and 95% and the ends of rounds 20, 50 and 100 of |coverage -
+nominal|, where coverage is that of the 61 x 61 grid, averaged over the trials; in brackets the
+coverage of the 95% interval after 100 rounds.
+
+"""
+COSTS = """
+## Cost
+
+CPU seconds a round (least of the chunks; with the coverage, which is measured three times a trial).
+
+"""
+
+ORDER = ("cbmp", "anova", "residual", "additive", "gaussian", "cme", "gp")
+LEVELS, CHECKPOINTS = (50, 80, 95), (20, 50, 100)
+
+
+def by_scene(frame: pd.DataFrame, agents: list[str], text: dict[tuple[str, int, str], str]) -> str:
+    """Return a table of texts with a row a scene and a column an agent."""
+    scenes = sorted(set(zip(frame.setting, frame.offline, strict=True)))
+    rows = [
+        [f"{setting}, m = {offline}", *(text.get((setting, offline, name), "") for name in agents)]
+        for setting, offline in scenes
+    ]
+    return report.markdown(rows, ["", *agents])
+
+
+def coverage_text(means: pd.Series) -> str:
+    """Return the mean distance of the coverage from its level, and that of the last 95%."""
+    distances = [
+        abs(means[f"coverage_{level}_after_{rounds}"] - level / 100.0)
+        for level in LEVELS
+        for rounds in CHECKPOINTS
+    ]
+    if not np.isfinite(distances).all():
+        return ""
+    return f"{np.mean(distances):.3f} ({means['coverage_95_after_100']:.2f})"
+
+
+def agents_of(frame: pd.DataFrame) -> list[str]:
+    """Return the agents of a table, in the order of their models."""
+    names = set(frame.agent)
+    key = {name: (ORDER.index(name.partition("-")[0]), name) for name in names}
+    return sorted(names, key=lambda name: key[name])
+
+
+def page(frame: pd.DataFrame, head: str, agents: tuple[str, ...]) -> str:
+    """Return the page.
+
+    Parameters
+    ----------
+    agents : that are compared with all others.
+    """
+    names = agents_of(frame)
+    summary = tables.summarise(frame)
+    keys = list(zip(summary.setting, summary.offline, summary.agent, strict=True))
+    rewards = {
+        key: f"{row.outcome_mean:.1f} ± {row.outcome_se:.1f} ({row.outcome_q05:.0f})"
+        for key, row in zip(keys, summary.itertuples(), strict=True)
+    }
+    costs = {
+        key: f"{row.seconds_per_round:.3f}"
+        for key, row in zip(keys, summary.itertuples(), strict=True)
+    }
+    means = frame.groupby(["setting", "offline", "agent"]).mean(numeric_only=True)
+    covered = {key: coverage_text(row) for key, row in means.iterrows()}
+    parts = [head, REWARDS, by_scene(frame, names, rewards)]
+    for agent in (name for name in agents if name in names):
+        others = [name for name in names if name != agent]
+        texts = {
+            (setting, offline, other): text
+            for other in others
+            for (setting, offline, _), text in tables.difference(frame, agent, other).items()
+        }
+        parts += [DIFFERENCES.format(agent=agent), by_scene(frame, others, texts)]
+    parts += [COVERAGE, by_scene(frame, names, covered), COSTS, by_scene(frame, names, costs)]
+    return "".join(parts)
