@@ -11,7 +11,8 @@ again, and the tables are made from them.
 
 import os
 
-from bayes_cmab.experiment import WORKER_ENVIRONMENT, run_sweep
+from bayes_cmab.experiment import run_sweep
+from bayes_cmab.workers import WORKER_ENVIRONMENT
 
 os.environ.update(WORKER_ENVIRONMENT)  # of all workers that are started from here
 

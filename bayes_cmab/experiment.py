@@ -10,9 +10,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from contextlib import closing
 from functools import partial
 from itertools import groupby
 from multiprocessing import get_context, parent_process
@@ -34,12 +34,7 @@ from bayes_cmab.storage import (
 )
 from bayes_cmab.sweep import Chunk, Sweep
 from bayes_cmab.validate import require_x64
-
-WORKER_ENVIRONMENT = {
-    "OPENBLAS_NUM_THREADS": "1",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-}
-"""One thread a worker: faster on small matrices, and the same rounding whatever the machine."""
+from bayes_cmab.workers import check_worker, surroundings, worker_environment
 
 
 def run_chunk(chunk: Chunk) -> xr.Dataset:
@@ -58,16 +53,30 @@ def run_chunk(chunk: Chunk) -> xr.Dataset:
     return label(record, chunk)
 
 
+def _timed(chunk: Chunk) -> tuple[xr.Dataset, float]:
+    start = time.process_time()
+    data = run_chunk(chunk)
+    return data, time.process_time() - start
+
+
+def _write(chunk: Chunk, folder: Path, data: xr.Dataset, seconds: float) -> None:
+    path = chunk.path(folder)
+    write_atomically(path, partial(write_netcdf, data=data))
+    spent = {"cpu_seconds": seconds, "trials": len(chunk.trials)}
+    write_atomically(path.with_suffix(".time.json"), partial(write_json, content=spent))
+
+
 def _store(task: list[Chunk], folder: Path) -> int:
-    """Run the chunks of a task, in a worker; return how many."""
+    """Run the chunks of a task, in a worker of our own; return how many."""
     for chunk in task:
-        start = time.process_time()
-        data = run_chunk(chunk)
-        path = chunk.path(folder)
-        write_atomically(path, partial(write_netcdf, data=data))
-        spent = {"cpu_seconds": time.process_time() - start, "trials": len(chunk.trials)}
-        write_atomically(path.with_suffix(".time.json"), partial(write_json, content=spent))
+        _write(chunk, folder, *_timed(chunk))
     return len(task)
+
+
+def _fetch(chunk: Chunk, expected: dict[str, str]) -> tuple[xr.Dataset, float]:
+    """Run a chunk, in a worker of somebody else's, whose disk may be another one."""
+    check_worker(expected)
+    return _timed(chunk)
 
 
 def _start_worker(cache: str | None) -> None:
@@ -92,27 +101,13 @@ def use_compilation_cache(folder: Path) -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 
 
-@contextmanager
-def _environment(variables: dict[str, str]) -> Iterator[None]:
-    """Set environment variables for the processes that are started meanwhile."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
 def run_sweep(
     sweep: Sweep,
     folder: Path,
     *,
     workers: int | None = None,
     cache: Path | None = None,
+    executor: Executor | None = None,
     report: Callable[[int, int], None] | None = None,
 ) -> None:
     """Run the chunks of a sweep that its folder does not hold yet.
@@ -123,16 +118,24 @@ def run_sweep(
     folder : of the results.
     workers : processes, by default the number of cores; the results do not depend on it.
     cache : folder of JAX's compiled programs, if they are to be kept.
+    executor : that plays the chunks, in place of processes of our own; it brings its own
+        ``workers`` and ``cache``. Its workers need no access to ``folder``, but must be started
+        with `workers.WORKER_ENVIRONMENT`; that it starts while it is handed its tasks are.
     report : called with the number of chunks done and in all, at the start and after each task.
 
     Raises
     ------
     ValueError
         If the folder holds results of other options, before anything is run.
+    RuntimeError
+        If a worker of ``executor`` could give other results than one of our own: by its
+        environment, its versions, or JAX's backend. Processors are not compared.
     """
     require_x64()
     if workers is not None and workers < 1:
         raise ValueError(f"workers: expected at least 1, got {workers}")
+    if executor is not None and not (workers is None and cache is None):
+        raise ValueError("executor: expected neither workers nor cache beside it, got one")
     every = [Chunk(sweep, cell, trials) for cell in sweep.cells() for trials in sweep.chunks()]
     missing = []
     for chunk in every:
@@ -146,26 +149,49 @@ def run_sweep(
         report(done, len(every))
     if not missing:
         return
-    count = workers or os.cpu_count() or 1
-    tasks = _tasks(missing, count)
-    with (
-        _environment(WORKER_ENVIRONMENT),
-        ProcessPoolExecutor(
-            min(count, len(tasks)),
-            mp_context=get_context("spawn"),
-            initializer=_start_worker,
-            initargs=(None if cache is None else str(cache),),
-        ) as pool,
-    ):
+    if executor is None:
+        played = _in_processes(missing, folder, workers or os.cpu_count() or 1, cache)
+    else:
+        played = _elsewhere(missing, folder, executor, surroundings())
+    with worker_environment(), closing(played):
+        for count in played:
+            done += count
+            if report is not None:
+                report(done, len(every))
+
+
+def _in_processes(
+    chunks: list[Chunk], folder: Path, workers: int, cache: Path | None
+) -> Generator[int]:
+    """Play chunks in processes that store them; yield their numbers as they are done."""
+    tasks = _tasks(chunks, workers)
+    with ProcessPoolExecutor(
+        min(workers, len(tasks)),
+        mp_context=get_context("spawn"),
+        initializer=_start_worker,
+        initargs=(None if cache is None else str(cache),),
+    ) as pool:
         futures: list[Future[int]] = [pool.submit(_store, task, folder) for task in tasks]
         try:
             for future in as_completed(futures):
-                done += future.result()
-                if report is not None:
-                    report(done, len(every))
+                yield future.result()
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def _elsewhere(
+    chunks: list[Chunk], folder: Path, executor: Executor, expected: dict[str, str]
+) -> Generator[int]:
+    """Play chunks in an executor and store them here; yield their numbers as they are done."""
+    futures = {executor.submit(_fetch, chunk, expected): chunk for chunk in chunks}
+    try:
+        for future in as_completed(futures):
+            _write(futures.pop(future), folder, *future.result())
+            yield 1
+    finally:
+        for future in futures:
+            future.cancel()
 
 
 def _tasks(chunks: list[Chunk], workers: int) -> list[list[Chunk]]:

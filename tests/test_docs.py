@@ -1,5 +1,6 @@
 """Every Python block of the README and the docs runs."""
 
+import pkgutil
 import re
 from pathlib import Path
 
@@ -14,7 +15,16 @@ def blocks(page: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
 
 
-SLOW = ("agent.md", "delayed.md", "inference.md")
+SLOW = (
+    "agent.md",
+    "choose_beta.md",
+    "choose_priors.md",
+    "delayed.md",
+    "inference.md",
+    "read_the_diagnostics.md",
+    "run_on_a_cluster.md",
+    "tutorial.md",
+)
 
 
 @pytest.mark.parametrize(
@@ -40,3 +50,38 @@ def test_every_public_name_is_in_the_readme_or_the_docs() -> None:
     text = "\n".join(page.read_text("utf-8") for page in PAGES)
     missing = [name for name in bayes_cmab.__all__ if not re.search(rf"\b{name}\b", text)]
     assert not missing
+
+
+def named(cell: str) -> list[str]:
+    """Return the full names of the code that a cell names; a bare name is in the module before."""
+    names, module = [], "bayes_cmab"
+    for name in re.findall(r"`([^`]+)`", cell):
+        parent, _, last = name.rpartition(".")
+        module = f"bayes_cmab.{parent}" if parent else module
+        names.append(f"{module}.{last}")
+    return names
+
+
+MATHEMATICS = (ROOT / "docs" / "mathematics.md").read_text("utf-8")
+FORMULAS = re.findall(r"^\| .*(?<!\\)\| (.*) \|$", MATHEMATICS.split("\n## ")[0], re.MULTILINE)[1:]
+ELSEWHERE = re.findall(r"`([A-Za-z_]+(?:\.[A-Za-z_]+)+)`", MATHEMATICS.split("\n## ", 1)[1])
+
+
+def test_every_formula_is_tied_to_code() -> None:
+    assert len(FORMULAS) > 25
+    assert all(named(cell) for cell in FORMULAS)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for cell in FORMULAS for name in named(cell)]
+    + [f"bayes_cmab.{name}" for name in ELSEWHERE],
+)
+def test_the_code_that_the_mathematics_names_exists(name: str) -> None:
+    pkgutil.resolve_name(name)
+
+
+def test_a_name_that_does_not_exist_is_noticed() -> None:
+    (name,) = named("`kernels.rbg`")
+    with pytest.raises(AttributeError, match="rbg"):
+        pkgutil.resolve_name(name)

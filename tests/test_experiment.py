@@ -5,7 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import jax
@@ -13,10 +15,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bayes_cmab.experiment import _tasks, run_sweep
+from bayes_cmab.experiment import _tasks, run_sweep, use_compilation_cache
 from bayes_cmab.files import write_atomically
 from bayes_cmab.storage import load_chunk, load_options, load_sweep, save_options
 from bayes_cmab.sweep import Cell, Chunk, Sweep
+from bayes_cmab.workers import WORKER_ENVIRONMENT
 
 SWEEP = Sweep(
     ("C",), ("random", "gp-fixed", "oracle"), offline=(0,), trials=4, rounds=6, seed=3, chunk=1
@@ -148,9 +151,73 @@ def test_results_do_not_depend_on_the_number_of_workers(finished, cache, tmp_pat
     assert len(one) == 4
 
 
+def test_an_executor_of_ones_own_gives_the_same_bytes(finished, cache, tmp_path):
+    reports = []
+    spawn = get_context("spawn")
+    with ProcessPoolExecutor(1, spawn, use_compilation_cache, (cache,)) as pool:
+        run_sweep(
+            replace(SWEEP, agents=("gp-fixed",)),
+            tmp_path,
+            executor=pool,
+            report=lambda *r: reports.append(r),
+        )
+    got = stored(tmp_path)
+    assert got == {name: stored(finished)[name] for name in got}
+    assert reports == [(done, 4) for done in range(5)]
+    assert len(list(tmp_path.glob("*/*.time.json"))) == 4
+
+
+def test_an_executor_in_a_process_that_runs_already_is_refused(tmp_path):
+    # This process had its threads before; the environment of the sweep comes too late for it.
+    with (
+        ThreadPoolExecutor(1) as pool,
+        pytest.raises(RuntimeError, match=r"expected workers that were started with .*XLA_FLAGS"),
+    ):
+        run_sweep(SWEEP, tmp_path, executor=pool)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_a_cluster_of_dask_gives_the_same_bytes(finished, tmp_path):
+    from distributed import Client, LocalCluster
+
+    sweep = replace(SWEEP, agents=("random", "gp-fixed"))
+    with (
+        LocalCluster(2, threads_per_worker=1, env=WORKER_ENVIRONMENT, dashboard_address=None) as c,
+        Client(c) as client,
+    ):
+        run_sweep(sweep, tmp_path / "results", executor=client.get_executor())
+    got = stored(tmp_path / "results")
+    assert len(got) == 8
+    assert got == {name: stored(finished)[name] for name in got}
+
+
+@pytest.mark.slow
+def test_workers_of_dask_with_other_flags_are_refused(tmp_path):
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(1, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+        pytest.raises(RuntimeError, match="got XLA_FLAGS=None; set them before Python starts"),
+    ):
+        run_sweep(SWEEP, tmp_path, executor=client.get_executor())
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("option", [{"workers": 2}, {"cache": Path("cache")}])
+def test_an_executor_brings_its_own_workers_and_cache(tmp_path, option):
+    with (
+        ThreadPoolExecutor(1) as pool,
+        pytest.raises(ValueError, match="executor: expected neither workers nor cache"),
+    ):
+        run_sweep(SWEEP, tmp_path, executor=pool, **option)
+
+
 KILLED = """
 import os, signal, sys
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 import numpyro
 numpyro.enable_x64()
