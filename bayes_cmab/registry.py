@@ -197,9 +197,7 @@ def make_agent(
     if inference in ("svi", "nuts"):
         sampler = NUTS() if inference == "nuts" else SVI()
         return AgentSpec(averaged(policy), sampler, schedule)
-    fitted = {
-        "fixed": Fixed(),
-        "map": MAP(every=refit_every),
-        "map1": MAP(every=refit_every, starts=1),
-    }
-    return AgentSpec(policy, fitted[inference], schedule)
+    if inference == "fixed":
+        return AgentSpec(policy, Fixed(), schedule)
+    fitted = MAP(refit_every, starts=1) if inference == "map1" else MAP(refit_every)
+    return AgentSpec(policy, fitted, schedule)
