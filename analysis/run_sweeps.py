@@ -5,8 +5,9 @@
     python analysis/run_sweeps.py --collect  # run nothing, take in what results/agents holds
 
 The results themselves (netCDF) stay in `results/agents`, which is not committed. The sums of each
-trial are kept in `<sweep>-trials.csv.gz` as the cells complete; cells that are there are not run
-again, and the tables are made from them.
+trial are kept in `<sweep>-trials.csv.gz` as the cells complete, and the cumulative outcome by round
+in `<sweep>-curves.csv.gz`; cells that are in the first are not run again, and the tables are made
+from them.
 """
 
 import os
@@ -69,6 +70,7 @@ def take_in(name: str, part: Sweep, folder: Path) -> None:
         }
     )
     tables.add_trials(name, sums)
+    tables.add_curve(name, cell, data["outcome"].transpose("trial", "round").values)
 
 
 def coverage_columns(data: xr.Dataset) -> dict[str, np.ndarray]:
@@ -97,7 +99,9 @@ def main(
     for name in names or list(SWEEPS):
         for part in parts(SWEEPS[name]):
             (cell,) = part.cells()
-            if tables.holds(name, cell, part.trials):
+            stored = all(Chunk(part, cell, t).path(results).exists() for t in part.chunks())
+            known = tables.holds(name, cell, part.trials)
+            if known and not (stored and not tables.has_curve(name, cell)):
                 continue
             if not collect:
                 try:
@@ -105,7 +109,7 @@ def main(
                 except FloatingPointError as error:  # the cell has no result, and says why
                     typer.echo(f"{name}: {cell.label}: {error}")
                     continue
-            elif not all(Chunk(part, cell, t).path(results).exists() for t in part.chunks()):
+            elif not stored:
                 continue
             take_in(name, part, results)
             typer.echo(f"{name}: {cell.label}")

@@ -46,7 +46,7 @@ BAYES = Sweep(
 BAYES_BETAS = Sweep(
     ("C", "B", "A", "D"),
     ("cbmp-fixed", "cbmp-map"),
-    offline=(50,),
+    offline=(50, 0),
     betas=(0.1, 0.25, 0.5, 1.0, 2.0, 4.0),
     trials=30,
     seed=2,

@@ -23,17 +23,56 @@ def trials(name: str) -> pd.DataFrame:
 def holds(name: str, cell: Cell, count: int) -> bool:
     """Return whether the table of trials has all trials of a cell."""
     frame = trials(name)
-    own = frame[(frame[KEY] == [cell.setting, cell.offline, cell.agent, cell.beta]).all(axis=1)]
-    return len(own) == count
+    return int(_of_cell(frame, cell).sum()) == count
+
+
+def _of_cell(frame: pd.DataFrame, cell: Cell) -> pd.Series:
+    key = [cell.setting, cell.offline, cell.agent, cell.beta]
+    rows: pd.Series = (frame[KEY] == key).all(axis=1)
+    return rows
+
+
+def _write(frame: pd.DataFrame, name: str) -> None:
+    FOLDER.mkdir(exist_ok=True)
+    compression = {"method": "gzip", "mtime": 0}  # the same bytes from the same numbers
+    frame.round(6).to_csv(FOLDER / f"{name}.csv.gz", index=False, compression=compression)
 
 
 def add_trials(name: str, sums: pd.DataFrame) -> None:
-    """Add the trials of a cell to a sweep's table."""
-    FOLDER.mkdir(exist_ok=True)
+    """Add the trials of a cell to a sweep's table, unless they are there."""
     frame = trials(name)
     merged = pd.concat([frame, sums], ignore_index=True) if len(frame) else sums
-    compression = {"method": "gzip", "mtime": 0}  # the same bytes from the same numbers
-    merged.round(6).to_csv(FOLDER / f"{name}-trials.csv.gz", index=False, compression=compression)
+    _write(merged.drop_duplicates([*KEY, "trial"]), f"{name}-trials")
+
+
+def curves(name: str) -> pd.DataFrame:
+    """Return the cumulative outcome of the cells of a sweep by round, of those that have it."""
+    path = FOLDER / f"{name}-curves.csv.gz"
+    columns = [*KEY, "trials", "round", "mean", "se", "q05"]
+    return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=columns)
+
+
+def has_curve(name: str, cell: Cell) -> bool:
+    """Return whether the table of curves has a cell."""
+    return bool(_of_cell(curves(name), cell).any())
+
+
+def add_curve(name: str, cell: Cell, outcomes: np.ndarray) -> None:
+    """Add mean, standard error and 0.05 quantile of a cell's outcomes (trials, rounds), summed."""
+    cumulative = np.cumsum(outcomes, axis=1)
+    rows = pd.DataFrame(
+        {
+            **dict(zip(KEY, (cell.setting, cell.offline, cell.agent, cell.beta), strict=True)),
+            "trials": len(outcomes),
+            "round": np.arange(1, outcomes.shape[1] + 1),
+            "mean": cumulative.mean(axis=0),
+            "se": standard_error(cumulative),
+            "q05": np.quantile(cumulative, 0.05, axis=0),
+        }
+    )
+    frame = curves(name)
+    frame = frame[~_of_cell(frame, cell)]
+    _write(pd.concat([frame, rows], ignore_index=True) if len(frame) else rows, f"{name}-curves")
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
