@@ -36,7 +36,8 @@ from bayes_cmab.sweep import Chunk, Sweep
 
 
 def parts(sweep: Sweep) -> list[Sweep]:
-    """Return a sweep cell by cell, in an order that lets compiled programs be used again."""
+    """Return a sweep cell by cell, those with most unmatched outcomes first."""
+    cells = sorted(sweep.cells(), key=lambda cell: -cell.offline)
     return [
         replace(
             sweep,
@@ -45,7 +46,7 @@ def parts(sweep: Sweep) -> list[Sweep]:
             offline=(cell.offline,),
             betas=(cell.beta,),
         )
-        for cell in sweep.cells()
+        for cell in cells
     ]
 
 
