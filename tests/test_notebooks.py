@@ -66,5 +66,6 @@ def test_a_notebook_begins_with_its_title_and_is_listed(path: Path) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_notebook_runs_with_small_settings(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BAYES_CMAB_SMALL", "1")
+    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # compiling takes most of the time
     monkeypatch.setattr(sys, "path", [str(FOLDER), *sys.path])
     assert noise(import_module("run").execute(name)) == []

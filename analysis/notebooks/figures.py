@@ -8,6 +8,7 @@ from io import BytesIO
 import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
+import PIL.Image
 from IPython.display import Image
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -36,10 +37,18 @@ def sized[T](full: T, small: T) -> T:
 
 
 def shown(figure: Figure) -> Image:
-    """Return a picture of a figure, for the end of a cell."""
+    """Return a picture of a figure, for the end of a cell, in 256 colours to be small."""
     out = BytesIO()
-    figure.savefig(out, format="png", dpi=DPI, metadata={"Software": None})
-    return Image(data=out.getvalue(), width=int(100 * figure.get_figwidth()))
+    figure.savefig(out, format="png", dpi=DPI)
+    return Image(data=small_png(out.getvalue()), width=int(100 * figure.get_figwidth()))
+
+
+def small_png(png: bytes) -> bytes:
+    """Return a PNG with a palette of 256 colours."""
+    out = BytesIO()
+    picture = PIL.Image.open(BytesIO(png)).convert("RGB")
+    picture.quantize(256, dither=PIL.Image.Dither.NONE).save(out, format="png", optimize=True)
+    return out.getvalue()
 
 
 def drawn(draw: Callable[..., Figure]) -> Callable[..., Image]:
