@@ -28,7 +28,7 @@ from bayes_cmab.predictive import (
     prior_predictive,
     replicate,
 )
-from bayes_cmab.programs import Program, prior_draws, prior_log_density, sample_sites
+from bayes_cmab.programs import prior_draws, prior_log_density, sample_sites
 from bayes_cmab.session import Session
 from bayes_cmab.settings import Settings
 from bayes_cmab.steps import AgentState
@@ -102,8 +102,9 @@ def posterior_tree(
     programs = policy.names
     traces: Sites = {name: v for p in programs for name, v in inferred.fits[p].trace.items()}
     keys = jax.random.split(jax.random.fold_in(key, 3), 3)
-    log_prior = _log_prior(policy, data, traces)
-    prior = _jitted_prior(policy, keys[0], data)
+    defaults = _default_sites(policy, data)
+    log_prior = _log_prior(policy, data, traces, defaults)
+    prior = _jitted_prior(policy, keys[0], data, defaults)
     model = policy.reward
     size = int(data.outcomes.size)
 
@@ -242,26 +243,33 @@ def _transitions(state: AgentState) -> dict[str, FloatArray]:
     }
 
 
-def _programs(policy: DrawsPolicy[Any], data: Data) -> dict[str, Program]:
-    """Return the programs with arguments that matter to their likelihoods only."""
+def _default_sites(policy: DrawsPolicy[Any], data: Data) -> Sites:
+    """Return sites for the programs' arguments, of which only the likelihoods depend on them.
+
+    Outside of compiled functions: a user's program is checked here, by its numbers.
+    """
     t = data.transitions
     widths = (rows.shape[1] for rows in (t.contexts, t.actions, t.intermediates))
-    return policy.programs(data, policy.default_sites(*widths))
+    return policy.default_sites(*widths)
 
 
 @partial(jax.jit, static_argnums=0)
-def _jitted_prior(policy: DrawsPolicy[Any], key: PRNGKeyArray, data: Data) -> Sites:
+def _jitted_prior(
+    policy: DrawsPolicy[Any], key: PRNGKeyArray, data: Data, defaults: Sites
+) -> Sites:
     sites: Sites = {}
-    for index, program in enumerate(_programs(policy, data).values()):
+    for index, program in enumerate(policy.programs(data, defaults).values()):
         sites |= prior_draws(program, jax.random.fold_in(key, index), PRIOR_DRAWS)
     return sites
 
 
 @partial(jax.jit, static_argnums=0)
-def _log_prior(policy: DrawsPolicy[Any], data: Data, traces: Sites) -> dict[str, Sites]:
+def _log_prior(
+    policy: DrawsPolicy[Any], data: Data, traces: Sites, defaults: Sites
+) -> dict[str, Sites]:
     """Return the log prior density of the sample sites, program by program."""
     densities = {}
-    for name, program in _programs(policy, data).items():
+    for name, program in policy.programs(data, defaults).items():
         own = {site: traces[site] for site in sample_sites(program)}
         densities[name] = jax.vmap(jax.vmap(partial(prior_log_density, program)))(own)
     return densities

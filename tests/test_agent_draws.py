@@ -10,6 +10,7 @@ import numpyro.distributions as dist
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from bayes_cmab import (
     NUTS,
@@ -257,6 +258,10 @@ def test_a_program_of_the_users_own(inference) -> None:
     run(agent, 3)
     sites = agent.sites
     np.testing.assert_allclose(np.exp(sites["log_lengthscale"]), sites["reward_lengthscale"])
+    tree = agent.posterior()
+    drawn = tree["posterior"]["log_lengthscale"].to_numpy()
+    expected = norm.logpdf(drawn, 0.0, 0.5).sum(axis=-1)
+    np.testing.assert_allclose(tree["log_prior"]["log_lengthscale"], expected)
 
 
 @pytest.mark.parametrize(
