@@ -2,7 +2,7 @@
 
 Priors are those of the package but for the lengthscales on (s, a). Their median is 2 instead of
 0.6: with 8 to 11 columns of context, 0.6 would make two random patients as good as independent
-(`priors.py` measures it).
+(`case_views.likeness` measures it).
 """
 
 from collections import deque
