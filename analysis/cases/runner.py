@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from itertools import groupby
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -109,6 +109,9 @@ def run(
 
 
 def _start(cache: Path | None) -> None:
+    parent = parent_process()
+    assert parent is not None
+    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
     jax.config.update("jax_enable_x64", True)
     if cache is not None:
         use_compilation_cache(cache)

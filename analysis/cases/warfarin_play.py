@@ -1,8 +1,8 @@
 """A trial of the warfarin case: 130 patients, one a day, through the public `Agent`.
 
 All policies of a trial see the same patients, residuals, noise and registry. The INR of a patient
-is told three days later; the patient's own outcome, if it is, six days later, though the person-year
-that it counts takes longer: a gift to the policies that have nothing else.
+is told three days later. The patient's own outcome, if it is told, comes six days later, though the
+person-year that it counts takes longer: a gift to the policies that have nothing else.
 """
 
 import functools
