@@ -131,7 +131,7 @@ def warfarin_law() -> Figure:
     right.axvline(35.0, color=GREYS["35 mg"], lw=0.9, ls="--")
     right.annotate("35 mg", (35.6, -5.6), fontsize=7.5, color=GREYS["35 mg"])
     right.set(xlabel="dose a, mg a week", ylabel="mean reward g", ylim=(-6, -1.5), xlim=(10, 70))
-    right.set_title("Mean reward by genotype, and its best dose", loc="left")
+    right.set_title("Mean reward by genotype", loc="left")
     return figure
 
 
