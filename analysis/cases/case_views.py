@@ -145,5 +145,5 @@ def actg_belief(agent: Agent, log: actg_play.Log) -> Figure:
     )
     axis.set_xticks(arms, [f"arm {k}" for k in arms])
     axis.set_ylabel("CD4 count at week 96")
-    axis.legend(frameon=False, fontsize=8)
+    axis.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     return figure
