@@ -67,7 +67,8 @@ def label_ends(axis: Axes, x: float, ends: Sequence[tuple[float, str, str]]) -> 
     for end, player, colour in ends:
         at = max(end, at + gap)
         source = player.partition(":")[2]
-        name = title(player) + ("" if source == "none" else f" ({source})")
+        name = title(player).replace("CBMP-UCB (transition prior)", "with transition prior")
+        name += "" if source == "none" else f" ({source})"
         axis.annotate(
             name,
             (x, end),
@@ -137,8 +138,8 @@ def warfarin_law() -> Figure:
 
 def warfarin_regret(table: pd.DataFrame) -> Figure:
     """Draw the pseudo-regret by patient, and the paired differences to 35 mg."""
-    figure = Figure((8.6, 3.9), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=[1.0, 0.75])
+    figure = Figure((10.6, 3.9), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=[1.0, 0.9])
     wanted = ["cbmp-map:own", "gp-map:own", "35 mg:none", "cbmp-fixed:registry"]
     wanted += ["cbmp-map:registry", "cme-map:registry", "gaussian-map:registry"]
     wanted += ["residual-map:registry"]
@@ -151,15 +152,15 @@ def warfarin_regret(table: pd.DataFrame) -> Figure:
     compared = [name for name in here if name not in skipped]
     gaps = {name: paired(table, name, "35 mg:none", names[-1]) for name in compared}
     dots(right, dict(sorted(gaps.items(), key=lambda item: item[1].mean)))
-    right.set(xlabel="pseudo-regret minus that of 35 mg")
-    right.set_title("Paired differences (trials)", loc="left")
+    right.set(xlabel="less is better")
+    right.set_title("Pseudo-regret minus that of 35 mg (trials)", loc="left")
     return figure
 
 
 def actg_value(table: pd.DataFrame) -> Figure:
     """Draw the pseudo-regret by week, and the paired differences to a random arm."""
-    figure = Figure((8.6, 3.9), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=[1.0, 0.75])
+    figure = Figure((10.6, 3.9), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=[1.0, 0.9])
     wanted = ["random:none", "gp-map:own", "cbmp-map:own", "cbmp-map:m=50", "residual-map:m=50"]
     wanted += ["cbmp-map:m=300", "cbmp-fixed:m=50"]
     names = [name for name in table.columns if name.startswith("regret_")]
@@ -170,11 +171,11 @@ def actg_value(table: pd.DataFrame) -> Figure:
         left.annotate(text, (delay + 1.5, left.get_ylim()[1] * 0.95), fontsize=7, color="#555555")
     left.set(xlabel="week, one patient each", ylabel="cumulative pseudo-regret, CD4 cells")
     left.set_title("Shortfall from the best arm, mean and 95% interval", loc="left")
-    compared = [name for name in here if name != "random:none"]
+    compared = [name for name in here if name not in ("random:none", "best arm:none")]
     gaps = {name: paired(table, name, "random:none", "value") for name in compared}
     dots(right, dict(sorted(gaps.items(), key=lambda item: -item[1].mean)))
-    right.set(xlabel="mean outcome of the arms, minus random")
-    right.set_title("Paired differences (trials)", loc="left")
+    right.set(xlabel="CD4 cells; more is better")
+    right.set_title("Value minus that of a random arm (trials)", loc="left")
     return figure
 
 

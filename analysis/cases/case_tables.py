@@ -11,6 +11,8 @@ from bayes_cmab.summary import half_width
 
 type Floats = npt.NDArray[np.float64]
 
+FEWEST = 5  # trials of a player, or it is left out
+
 TITLES = {
     "cbmp": "CBMP-UCB",
     "residual": "CBMP-UCB (transition prior)",
@@ -62,9 +64,9 @@ def paired(table: pd.DataFrame, player: str, other: str, column: str) -> Interva
 
 
 def players(table: pd.DataFrame, known: dict[str, int]) -> list[str]:
-    """Return the players that have trials, in their order."""
-    held = set(table.policy + ":" + table.data)
-    return [name for name in known if name in held]
+    """Return the players that have five trials or more, in their order."""
+    held = (table.policy + ":" + table.data).value_counts()
+    return [name for name in known if held.get(name, 0) >= FEWEST]
 
 
 def title(player: str) -> str:
