@@ -44,8 +44,8 @@ STATED_REWARDS = {
 STATED_DOSES = {"A/A": 27.0, "A/G": 32.0, "G/G": 42.0}
 
 
-def references(clinic: Clinic, log_doses: Floats) -> pd.DataFrame:
-    """Return reward and mean dose (mg) of policies that know the law, on (k,) log doses.
+def references_by_patient(clinic: Clinic, log_doses: Floats) -> dict[str, Floats]:
+    """Return the log doses (n,) of policies that know the law, on (k,) log doses.
 
     Where f is flat, an INR of 2 to 3.5, f(E[r]) has ties: the lowest dose or the middle one.
     """
@@ -62,10 +62,16 @@ def references(clinic: Clinic, log_doses: Floats) -> pd.DataFrame:
         lowest, count = ties.argmax(axis=1), ties.sum(axis=1)  # in a row, as E[r] grows with a
         chosen[f"f(E[{name}]), lowest"] = log_doses[lowest]
         chosen[f"f(E[{name}]), middle"] = log_doses[lowest + (count - 1) // 2]
+    return chosen
+
+
+def references(clinic: Clinic, log_doses: Floats) -> pd.DataFrame:
+    """Return reward and mean dose (mg) of those policies, and of a random dose."""
     rows = {
         name: (float(clinic.reward(own - clinic.eta).mean()), float(np.exp(own).mean()))
-        for name, own in chosen.items()
+        for name, own in references_by_patient(clinic, log_doses).items()
     }
+    table = mean_reward(clinic, log_doses)
     rows["random"] = (float(table.mean()), float(np.exp(log_doses).mean()))
     return pd.DataFrame.from_dict(rows, orient="index", columns=["reward", "dose"])
 
@@ -96,7 +102,8 @@ def dose_rows(linear: pd.Series, log: pd.Series) -> Iterable[tuple[str, ...]]:
         yield name, f"{linear[name]:.1f}", f"{log[name]:.1f}", f"{stated:g}"
 
 
-def _print(title: str, header: Sequence[str], rows: Iterable[tuple[str, ...]]) -> None:
+def print_table(title: str, header: Sequence[str], rows: Iterable[tuple[str, ...]]) -> None:
+    """Print a table of texts, all but the first column to the right."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for j, name in enumerate(header):
         table.add_column(name, justify="right" if j else "left", no_wrap=not j)
@@ -113,13 +120,13 @@ def main() -> None:
     rewards = [references(clinic, doses) for doses in (LINEAR, LOG_DOSES)]
     doses = [best_doses(clinic, doses) for doses in (LINEAR, LOG_DOSES)]
     grids = ("5 to 105", "10 to 70")
-    _print("Regression of ln kappa", ("", "here", "stated"), regression_rows(patients, fit))
-    _print(
+    print_table("Regression of ln kappa", ("", "here", "stated"), regression_rows(patients, fit))
+    print_table(
         "Mean reward and dose, by the offered doses (mg a week)",
         ("policy", grids[0], "dose", grids[1], "dose", "stated"),
         reward_rows(*rewards),
     )
-    _print(
+    print_table(
         "Median best dose, by the offered doses",
         ("VKORC1", *grids, "stated"),
         dose_rows(*doses),
