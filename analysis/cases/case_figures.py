@@ -140,9 +140,9 @@ def warfarin_regret(table: pd.DataFrame) -> Figure:
     """Draw the pseudo-regret by patient, and the paired differences to 35 mg."""
     figure = Figure((10.6, 3.9), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=[1.0, 0.9])
-    wanted = ["cbmp-map:own", "gp-map:own", "35 mg:none", "cbmp-fixed:registry"]
-    wanted += ["cbmp-map:registry", "cme-map:registry", "gaussian-map:registry"]
-    wanted += ["residual-map:registry"]
+    wanted = ["35 mg:none", "best single dose:none", "residual-map:registry"]
+    wanted += ["cbmp-fixed:registry", "cbmp-map:registry", "cme-fixed:registry"]
+    wanted += ["cbmp-nuts:registry", "cme-map:registry", "gaussian-map:registry"]
     names = [name for name in table.columns if name.startswith("regret_")]
     here = players(table, WARFARIN)
     curves(left, table, [name for name in wanted if name in here], names)

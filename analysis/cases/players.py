@@ -1,7 +1,7 @@
 """The policies of both cases, by name, and a clinic that tells their tickets late.
 
 Priors are those of the package but for the lengthscales on (s, a). Their median is 2 instead of
-0.6: with 8 to 11 columns of context, 0.6 would make two random patients as good as independent
+0.6: with 6 to 11 columns of context, 0.6 would make two random patients as good as independent
 (`case_views.likeness` measures it).
 """
 
