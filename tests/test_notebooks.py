@@ -46,6 +46,7 @@ def test_a_committed_notebook_is_whole_and_quiet(path: Path) -> None:
 def test_a_committed_notebook_says_nothing_of_the_machine(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     assert set(notebook.metadata) == {"kernelspec", "language_info"}
+    assert notebook.metadata.language_info == {"name": "python"}
     assert all("execution" not in cell.metadata for cell in notebook.cells)
     for output in outputs(notebook):
         for kind, data in output.get("data", {"stream": output.get("text", "")}).items():

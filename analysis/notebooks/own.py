@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
-from figures import BLUE, GREY, INK, ORANGE, Floats, canvas, drawn, legend_above
+from figures import BLUE, GREY, INK, ORANGE, Floats, canvas, drawn, legend_above, sized
 from IPython.display import Image
 from matplotlib.figure import Figure
 from scipy.stats import gaussian_kde
@@ -16,7 +16,7 @@ from scipy.stats import gaussian_kde
 from bayes_cmab.acquisition import ConstantBeta
 from bayes_cmab.data import Outcomes, Transitions
 from bayes_cmab.environments import Environment
-from bayes_cmab.inference import MAP
+from bayes_cmab.inference import MAP, Fixed
 from bayes_cmab.models import EmbeddingModel, RewardModel
 from bayes_cmab.models.embedding import reference_features
 from bayes_cmab.models.priors import Sites
@@ -150,8 +150,8 @@ def draw_learned(prior: dict[str, Floats], posterior: dict[str, Floats]) -> Figu
 def played(
     policy: EmbeddingPolicy, environment: Environment, rounds: int, trials: int, seed: int
 ) -> Record:
-    """Play paired trials with hyperparameters fitted every ten rounds."""
-    agent = AgentSpec(policy, MAP(every=10), ConstantBeta(0.25))
+    """Play paired trials with hyperparameters fitted every ten rounds (fixed, in the tests)."""
+    agent = AgentSpec(policy, sized(MAP(every=10), Fixed()), ConstantBeta(0.25))
     return play(agent, environment, rounds=rounds, offline=0, seed=seed, trials=range(trials))
 
 
