@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 import jax
 import pandas as pd
 
-from bayes_cmab.experiment import WORKER_ENVIRONMENT, use_compilation_cache
+from bayes_cmab.experiment import use_compilation_cache
 from bayes_cmab.files import write_atomically
+from bayes_cmab.workers import WORKER_ENVIRONMENT
 
 RESULTS = Path(__file__).parents[1] / "results"
 GROUP = 10  # trials of a policy that a worker takes at once
