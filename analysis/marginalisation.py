@@ -73,9 +73,9 @@ rewards).
 
 """
 TRAPPED_DRAWS = """
-NUTS on the data of the agent with one start, after 50 rounds: at most {most:.0%} of the draws, and
-{mean:.1%} on average, have a lengthscale above 1 (the poor modes' longest is 1.6 to 3.2, the better
-mode's 0.4 to 0.6).
+After 50 rounds the longest lengthscale is {trapped} where a fit is trapped and {sound} where
+it is not. NUTS on the data of the agent with one start: at most {most:.0%} of the draws, and
+{mean:.1%} on average, have one above 1.
 """
 DISTANCE = """
 Mean over levels and rounds of |coverage - nominal| (published peers, for all of g: BayesIMP 0.25,
@@ -202,6 +202,11 @@ def calibration_tables() -> list[str]:
     ]
 
 
+def span(values: pd.Series) -> str:
+    """Return the least and the largest value as text."""
+    return f"{values.min():.1f} to {values.max():.1f}"
+
+
 def trap_tables() -> list[str]:
     """Return how often type-II fitting is trapped, by the number of its starts."""
     parts = []
@@ -229,7 +234,12 @@ def trap_tables() -> list[str]:
         parts += [
             TRAPS.format(setting=setting, trials=len(one), limit=FITTED_LOWER),
             report.markdown(rows, heads),
-            TRAPPED_DRAWS.format(most=draws.max(), mean=draws.mean()),
+            TRAPPED_DRAWS.format(
+                trapped=span(complete[complete.gap_50 > FITTED_LOWER].longest_50),
+                sound=span(complete[complete.gap_50 <= FITTED_LOWER].longest_50),
+                most=draws.max(),
+                mean=draws.mean(),
+            ),
         ]
     return parts
 

@@ -56,7 +56,6 @@ NAMES = {
     "cme": "CME-UCB",
     "gp": "GP-UCB on `(s, a)`, without `r`",
 }
-ORDER = ("cbmp", "anova", "residual", "additive", "gaussian", "cme", "gp")
 LEVELS, CHECKPOINTS = (50, 80, 95), (20, 50, 100)
 
 
@@ -84,9 +83,8 @@ def coverage_text(means: pd.Series) -> str:
 
 def agents_of(frame: pd.DataFrame) -> list[str]:
     """Return the agents of a table, in the order of their models."""
-    names = set(frame.agent)
-    key = {name: (ORDER.index(name.partition("-")[0]), name) for name in names}
-    return sorted(names, key=lambda name: key[name])
+    order = list(NAMES)
+    return sorted(set(frame.agent), key=lambda name: (order.index(name.partition("-")[0]), name))
 
 
 def page(frame: pd.DataFrame, agents: tuple[str, ...]) -> str:
@@ -97,19 +95,14 @@ def page(frame: pd.DataFrame, agents: tuple[str, ...]) -> str:
     agents : that are compared with all others.
     """
     names = agents_of(frame)
-    summary = tables.summarise(frame)
-    keys = list(zip(summary.setting, summary.offline, summary.agent, strict=True))
-    rewards = {
-        key: f"{row.outcome_mean:.1f} ± {row.outcome_se:.1f} ({row.outcome_q05:.0f})"
-        for key, row in zip(keys, summary.itertuples(), strict=True)
-    }
-    costs = {
-        key: f"{row.seconds_per_round:.3f}"
-        for key, row in zip(keys, summary.itertuples(), strict=True)
-    }
+    rewards, costs = {}, {}
+    for row in tables.summarise(frame).itertuples():
+        key = (row.setting, row.offline, row.agent)
+        rewards[key] = f"{row.outcome_mean:.1f} ± {row.outcome_se:.1f} ({row.outcome_q05:.0f})"
+        costs[key] = f"{row.seconds_per_round:.3f}"
     means = frame.groupby(["setting", "offline", "agent"]).mean(numeric_only=True)
     covered = {key: coverage_text(row) for key, row in means.iterrows()}
-    listed = "\n".join(f"| `{name}` | {NAMES[name]} |" for name in ORDER)
+    listed = "\n".join(f"| `{name}` | {NAMES[name]} |" for name in NAMES)
     parts = [HEAD.format(names=listed), REWARDS, by_scene(frame, names, rewards)]
     for agent in (name for name in agents if name in names):
         others = [name for name in names if name != agent]

@@ -10,13 +10,6 @@ in `<sweep>-curves.csv.gz`; cells that are in the first are not run again, and t
 from them.
 """
 
-import os
-
-from bayes_cmab.experiment import run_sweep
-from bayes_cmab.workers import WORKER_ENVIRONMENT
-
-os.environ.update(WORKER_ENVIRONMENT)  # of all workers that are started from here
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -30,6 +23,7 @@ import xarray as xr
 from platformdirs import user_cache_path
 from sweeps import SWEEPS
 
+from bayes_cmab.experiment import run_sweep
 from bayes_cmab.storage import load_sweep
 from bayes_cmab.summary import seconds_per_round
 from bayes_cmab.sweep import Chunk, Sweep

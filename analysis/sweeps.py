@@ -1,5 +1,7 @@
 """The sweeps behind the tables of the README and the docs, as pure data."""
 
+from dataclasses import replace
+
 from bayes_cmab.sweep import Sweep
 
 SETTINGS = ("A", "B", "C", "D", "E", "F")
@@ -73,26 +75,10 @@ MODELS = Sweep(
 )
 """Models of P(r | s, a) and of f, fitted; they were developed on seed 0."""
 
-MODELS_BAYES = Sweep(
-    MODELS.settings,
-    ("residual-nuts",),
-    offline=(50, 0),
-    trials=20,
-    seed=MODELS.seed,
-    chunk=5,
-    coverage=True,
-)
+MODELS_BAYES = replace(MODELS, agents=("residual-nuts",), trials=20, chunk=5)
 """The transition prior averaged over draws, in the first of these trials."""
 
-MODELS_PAPER = Sweep(
-    ("E", "F"),
-    ("cbmp-nuts",),
-    offline=(50, 0),
-    trials=20,
-    seed=MODELS.seed,
-    chunk=5,
-    coverage=True,
-)
+MODELS_PAPER = replace(MODELS_BAYES, settings=("E", "F"), agents=("cbmp-nuts",))
 """The paper's form averaged over draws, in the settings that `BAYES` does not have."""
 
 SWEEPS = {

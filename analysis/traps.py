@@ -46,7 +46,7 @@ ROUNDS, OFFLINE, SEED, BATCH = 100, 50, 2, 10
 STARTS, SEARCHES = (1, 2, 4), 8
 CHECKED, SAMPLED = (25, 50, 95), 50
 LONG = 1.0
-"""Between the lengthscales of the two modes in C, 0.4 to 0.6 and 1.6 to 3.2."""
+"""Between the longest lengthscales of the poor modes and of the better one in C."""
 MODEL = RewardModel()
 COLUMNS = [
     *("setting", "trial", "starts", "mean_reward"),

@@ -7,18 +7,15 @@ compiled for another batch size may round differently.
 """
 
 import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import closing
 from functools import partial
 from itertools import groupby
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from pathlib import Path
 
-import jax
 import xarray as xr
 
 from bayes_cmab.environments import get_environment
@@ -34,7 +31,7 @@ from bayes_cmab.storage import (
 )
 from bayes_cmab.sweep import Chunk, Sweep
 from bayes_cmab.validate import require_x64
-from bayes_cmab.workers import check_worker, surroundings, worker_environment
+from bayes_cmab.workers import check_worker, start_worker, surroundings, worker_environment
 
 
 def run_chunk(chunk: Chunk) -> xr.Dataset:
@@ -77,28 +74,6 @@ def _fetch(chunk: Chunk, expected: dict[str, str]) -> tuple[xr.Dataset, float]:
     """Run a chunk, in a worker of somebody else's, whose disk may be another one."""
     check_worker(expected)
     return _timed(chunk)
-
-
-def _start_worker(cache: str | None) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it: no file is ever half written
-    threading.Thread(target=_exit_with_parent, daemon=True).start()
-    jax.config.update("jax_enable_x64", True)
-    if cache is not None:
-        use_compilation_cache(Path(cache))
-
-
-def _exit_with_parent() -> None:
-    """End a worker whose parent was killed: it would wait for work for ever."""
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def use_compilation_cache(folder: Path) -> None:
-    """Keep JAX's compiled programs in a folder, across processes."""
-    jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 
 
 def run_sweep(
@@ -168,8 +143,8 @@ def _in_processes(
     with ProcessPoolExecutor(
         min(workers, len(tasks)),
         mp_context=get_context("spawn"),
-        initializer=_start_worker,
-        initargs=(None if cache is None else str(cache),),
+        initializer=start_worker,
+        initargs=(cache,),
     ) as pool:
         futures: list[Future[int]] = [pool.submit(_store, task, folder) for task in tasks]
         try:

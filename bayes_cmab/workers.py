@@ -1,8 +1,12 @@
 """The processes that play trials: what they need, so that all of them give the same bits."""
 
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import parent_process
+from pathlib import Path
 
 import jax
 
@@ -32,6 +36,34 @@ def worker_environment() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def start_worker(cache: Path | None) -> None:
+    """Make a process that was started for it a worker, which ends with its parent.
+
+    Parameters
+    ----------
+    cache : folder of JAX's compiled programs, if they are to be kept.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it: no file is ever half written
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    jax.config.update("jax_enable_x64", True)
+    if cache is not None:
+        use_compilation_cache(cache)
+
+
+def _exit_with_parent() -> None:
+    """End a worker whose parent was killed: it would wait for work for ever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def use_compilation_cache(folder: Path) -> None:
+    """Keep JAX's compiled programs in a folder, across processes."""
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 
 
 def surroundings() -> dict[str, str]:

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bayes_cmab.experiment import _tasks, run_sweep, use_compilation_cache
+from bayes_cmab.experiment import _tasks, run_sweep
 from bayes_cmab.files import write_atomically
 from bayes_cmab.storage import load_chunk, load_options, load_sweep, save_options
 from bayes_cmab.sweep import Cell, Chunk, Sweep
-from bayes_cmab.workers import WORKER_ENVIRONMENT
+from bayes_cmab.workers import WORKER_ENVIRONMENT, use_compilation_cache
 
 SWEEP = Sweep(
     ("C",), ("random", "gp-fixed", "oracle"), offline=(0,), trials=4, rounds=6, seed=3, chunk=1
@@ -217,7 +217,6 @@ def test_an_executor_brings_its_own_workers_and_cache(tmp_path, option):
 KILLED = """
 import os, signal, sys
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 import numpyro
 numpyro.enable_x64()

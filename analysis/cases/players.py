@@ -22,25 +22,23 @@ from bayes_cmab import (
     Fixed,
     Policy,
     ResidualPolicy,
-    RewardModel,
     TransitionModel,
     TransitionPolicy,
 )
 from bayes_cmab.models.priors import AnovaPriors, EmbeddingPriors, LogNormal, TransitionPriors
+from bayes_cmab.registry import CME_EMBEDDING, CME_REWARD
 
 BETA = 0.25
 LENGTHSCALE = LogNormal(2.0, 0.6)
 EMBEDDING = EmbeddingModel(priors=EmbeddingPriors(lengthscale=LENGTHSCALE))
 TRANSITION = TransitionModel(priors=TransitionPriors(lengthscale=LENGTHSCALE))
 RESIDUAL = AnovaEmbeddingModel(anova_priors=AnovaPriors(lengthscale=LENGTHSCALE))
-CME = replace(EMBEDDING, kernel="matern52", unit_variance=True)
+CME = replace(CME_EMBEDDING, priors=EMBEDDING.priors)
 
 POLICIES: dict[str, Policy[Any]] = {
     "cbmp": EmbeddingPolicy(embedding=EMBEDDING),
     "residual": ResidualPolicy(transition=TRANSITION, embedding=RESIDUAL),
-    "cme": EmbeddingPolicy(
-        "cme_ucb", RewardModel(power=0, unit_variance=True, integrated_mean=False), CME
-    ),
+    "cme": EmbeddingPolicy("cme_ucb", CME_REWARD, CME),
     "gaussian": TransitionPolicy(transition=TRANSITION),
     "plugin": TransitionPolicy(plug_in=True, transition=TRANSITION),
     "gp": DirectPolicy(DirectRewardModel(EMBEDDING)),

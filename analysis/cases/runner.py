@@ -5,22 +5,19 @@ of workers nor on what ran before. A worker keeps what it compiled: it takes the
 policy after the other.
 """
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from itertools import groupby
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import pandas as pd
 
-from bayes_cmab.experiment import use_compilation_cache
 from bayes_cmab.files import write_atomically
-from bayes_cmab.workers import WORKER_ENVIRONMENT
+from bayes_cmab.workers import start_worker, worker_environment
 
 RESULTS = Path(__file__).parents[1] / "results"
 GROUP = 10  # trials of a policy that a worker takes at once
@@ -89,10 +86,9 @@ def run(
         for start in range(0, len(part), GROUP)
     )
     lock = threading.Lock()
-    os.environ.update(WORKER_ENVIRONMENT)
 
     def serve() -> None:
-        with ProcessPoolExecutor(1, get_context("spawn"), _start, (cache,)) as pool:
+        with ProcessPoolExecutor(1, get_context("spawn"), start_worker, (cache,)) as pool:
             while groups:
                 try:
                     group = groups.popleft()
@@ -104,15 +100,6 @@ def run(
                         add(path, task, row)
                         say(" ".join(map(str, task)))
 
-    with ThreadPoolExecutor(workers) as threads:
+    with worker_environment(), ThreadPoolExecutor(workers) as threads:
         for future in [threads.submit(serve) for _ in range(min(workers, len(groups)))]:
             future.result()
-
-
-def _start(cache: Path | None) -> None:
-    parent = parent_process()
-    assert parent is not None
-    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
-    jax.config.update("jax_enable_x64", True)
-    if cache is not None:
-        use_compilation_cache(cache)

@@ -113,7 +113,7 @@ def verdicts(tree: xr.DataTree, gates: dict[str, Gate]) -> pd.DataFrame:
 
 def leave_one_out(tree: xr.DataTree) -> Any:
     """Return ArviZ's PSIS-LOO of a posterior, without its warning of Pareto k: look at them."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings():  # of the Pareto k: the notebook prints them
         warnings.simplefilter("ignore", UserWarning)
         return azs.loo(tree, pointwise=True)
 

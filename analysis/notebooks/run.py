@@ -15,11 +15,12 @@ import nbformat
 import typer
 from nbclient import NotebookClient
 
+from bayes_cmab.workers import WORKER_ENVIRONMENT
+
 FOLDER = Path(__file__).parent
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 QUIET = {
-    "OPENBLAS_NUM_THREADS": "1",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    **WORKER_ENVIRONMENT,
     "TF_CPP_MIN_LOG_LEVEL": "3",  # or XLA says how slowly it compiles on a busy machine
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",  # or the kernel's debugger warns of frozen modules
     "PYTHONWARNINGS": "ignore:IProgress not found",  # tqdm's, of a package that is not needed
