@@ -236,7 +236,7 @@ def draw_study_coverage(frame: pd.DataFrame) -> Figure:
                 axis.errorbar(position + offset, share.mean(), yerr=half, **style)
     axis.axhline(0.95, color=GREY, linewidth=0.9, linestyle=(0, (4, 1.8)))
     axis.set_xticks(range(len(groups)), [f"{s}, $m$ = {m}" for (s, m), _ in groups])
-    axis.set_ylim(0.0, 1.0)
+    axis.set_ylim(0.0, 1.03)
     axis.set_ylabel("covered, nominal 95%")
     axis.grid(visible=False, axis="x")
     legend_above(figure, axis)
