@@ -119,7 +119,9 @@ def warfarin_law() -> Figure:
     left.plot(np.exp(r), y, "o", ms=3.5, mfc="white", mec=COLOURS["cbmp"], mew=1.0)
     left.text(1.42, -9.0, "f, minus the harm index", fontsize=7.5)
     left.text(2.1, -4.2, "50 cells of a registry", fontsize=7.5, color=COLOURS["cbmp"])
-    left.set(xlabel="INR, r", ylabel="outcome y (400 person-years a cell)", xlim=(1, 6), ylim=(-18, 1))
+    left.set(
+        xlabel="INR, r", ylabel="outcome y (400 person-years a cell)", xlim=(1, 6), ylim=(-18, 1)
+    )
     left.set_title("What a registry tells of f", loc="left")
     counts = clinic.contexts.vkorc1.to_numpy()
     shades = ("#6baed6", "#2171b5", "#08306b")
