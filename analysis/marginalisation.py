@@ -5,9 +5,9 @@ python analysis/marginalisation.py
 
 import numpy as np
 import pandas as pd
-import report
 import tables
 
+from bayes_cmab.ledger import summarise_trials
 from bayes_cmab.summary import half_width
 
 HEAD = """# Fixed, fitted and marginalised hyperparameters
@@ -18,14 +18,14 @@ from the medians of the priors as well, the better end kept (the default of `MAP
 averaged over 64 draws a model, drawn again when the effective sample size falls below one half.
 Seed 2, which nothing was developed on; the trials are paired. Cells that are not listed have not
 been run yet.
-`python analysis/run_sweeps.py bayes bayes-betas bayes-nuts-betas` makes the tables,
+`bayes-cmab reproduce` makes the tables (sweeps fixed, map, bayes, betas, nuts-betas),
 `python analysis/calibration.py` those of the reward part.
 
 """
 
 REWARDS = """## Rewards
 
-Cumulative outcome, mean and standard error over at most {trials} trials, and in brackets the 0.05
+Cumulative outcome, mean and standard error over {trials} trials, and in brackets the 0.05
 quantile.
 
 """
@@ -92,6 +92,7 @@ PAIRS = (
 FITTED_LOWER = 2.0
 """Nats below the best mode from which a fit counts as trapped."""
 LEVELS = (50, 80, 95)
+TRIALS, BETA = 30, 0.25
 
 
 def scene_tables(frame: pd.DataFrame) -> list[str]:
@@ -100,11 +101,11 @@ def scene_tables(frame: pd.DataFrame) -> list[str]:
     names = [f"cbmp-{inference}" for inference in INFERENCES]
     pairs = [(f"cbmp-{name}", f"cbmp-{base}") for name, base in PAIRS]
     columns = {
-        pair: tables.difference(frame, *pair) for pair in pairs if set(pair) <= set(frame.agent)
+        pair: tables.differences(frame, *pair) for pair in pairs if set(pair) <= set(frame.agent)
     }
     for (setting, offline), group in frame.groupby(["setting", "offline"]):
         scene = f"{setting}, m = {offline}"
-        summary = tables.summarise(group).set_index("agent")
+        summary = summarise_trials(group).set_index("agent")
         here = [name for name in names if name in summary.index]
         rewards.append(
             [scene]
@@ -117,7 +118,7 @@ def scene_tables(frame: pd.DataFrame) -> list[str]:
             ]
         )
         differences.append(
-            [scene, *(column.get((setting, offline, 0.25), "") for column in columns.values())]
+            [scene, *(column.get((setting, offline, BETA), "") for column in columns.values())]
         )
         means = group.groupby("agent").mean(numeric_only=True)
         coverage += [
@@ -146,16 +147,15 @@ def scene_tables(frame: pd.DataFrame) -> list[str]:
     heads = [
         f"{name.removeprefix('cbmp-')} over {base.removeprefix('cbmp-')}" for name, base in columns
     ]
-    count = frame.groupby(["setting", "offline", "agent"]).size().max()
     return [
-        REWARDS.format(trials=count),
-        report.markdown(rewards, header),
+        REWARDS.format(trials=TRIALS),
+        tables.markdown(rewards, header),
         DIFFERENCES,
-        report.markdown(differences, ["", *heads]),
+        tables.markdown(differences, ["", *heads]),
         COVERAGE,
-        report.markdown(coverage, header),
+        tables.markdown(coverage, header),
         COSTS,
-        report.markdown(costs, header),
+        tables.markdown(costs, header),
     ]
 
 
@@ -164,7 +164,7 @@ def beta_table(frame: pd.DataFrame) -> str:
     betas = sorted(frame.beta.unique())
     rows = []
     for (setting, offline, agent), group in frame.groupby(["setting", "offline", "agent"]):
-        summary = tables.summarise(group).set_index("beta")
+        summary = summarise_trials(group).set_index("beta")
         cells = [
             f"{summary.outcome_mean[beta]:.1f} ± {summary.outcome_se[beta]:.1f}"
             if beta in summary.index
@@ -172,12 +172,12 @@ def beta_table(frame: pd.DataFrame) -> str:
             for beta in betas
         ]
         rows.append([f"{setting}, m = {offline}", agent.removeprefix("cbmp-"), *cells])
-    return report.markdown(rows, ["", "", *(f"β = {beta:g}" for beta in betas)])
+    return tables.markdown(rows, ["", "", *(f"β = {beta:g}" for beta in betas)])
 
 
 def calibration_tables() -> list[str]:
     """Return coverage of the reward part, and its mean distance from the nominal levels."""
-    frame = pd.read_csv(report.ROOT / "results" / "calibration.csv")
+    frame = pd.read_csv(tables.FOLDER / "calibration.csv")
     levels = [str(level) for level in LEVELS]
     means = frame.groupby(["setting", "rounds", "inference"])[levels].mean()
     rows, distances = [], []
@@ -196,9 +196,9 @@ def calibration_tables() -> list[str]:
     count = frame.groupby(["setting", "rounds", "inference"]).size().min()
     return [
         REWARD_PART.format(trials=count),
-        report.markdown(rows, ["", *CALIBRATED]),
+        tables.markdown(rows, ["", *CALIBRATED]),
         DISTANCE,
-        report.markdown(distances, ["", *CALIBRATED]),
+        tables.markdown(distances, ["", *CALIBRATED]),
     ]
 
 
@@ -210,7 +210,7 @@ def span(values: pd.Series) -> str:
 def trap_tables() -> list[str]:
     """Return how often type-II fitting is trapped, by the number of its starts."""
     parts = []
-    for setting, frame in pd.read_csv(report.ROOT / "results" / "traps.csv").groupby("setting"):
+    for setting, frame in pd.read_csv(tables.FOLDER / "traps.csv").groupby("setting"):
         complete = frame.groupby("trial").filter(lambda own: own.starts.nunique() == 3)
         one = complete[complete.starts == 1].set_index("trial")
         rows = []
@@ -233,7 +233,7 @@ def trap_tables() -> list[str]:
         draws = one.long_draws
         parts += [
             TRAPS.format(setting=setting, trials=len(one), limit=FITTED_LOWER),
-            report.markdown(rows, heads),
+            tables.markdown(rows, heads),
             TRAPPED_DRAWS.format(
                 trapped=span(complete[complete.gap_50 > FITTED_LOWER].longest_50),
                 sound=span(complete[complete.gap_50 <= FITTED_LOWER].longest_50),
@@ -247,21 +247,21 @@ def trap_tables() -> list[str]:
 def page() -> str:
     """Return the page on marginalised hyperparameters."""
     parts = [HEAD]
-    bayes = report.read(("bayes",))
-    if len(bayes):
-        parts += scene_tables(bayes)
-    betas = report.read(("bayes-betas", "bayes-nuts-betas"))
-    if len(betas):
-        nuts = bayes[bayes.agent == "cbmp-nuts"]
-        parts += [WEIGHTS]
-        parts += [beta_table(pd.concat([betas, nuts]) if len(nuts) else betas)]
-    if (report.ROOT / "results" / "traps.csv").exists():
+    every = tables.STUDY.trials()
+    names = [f"cbmp-{inference}" for inference in INFERENCES]
+    mine = every[every.agent.isin(names) & every.setting.isin(list("ABCD"))]
+    mine = mine[mine.trial < TRIALS]
+    parts += scene_tables(mine[mine.beta == BETA])
+    moved = mine[mine.beta != BETA].agent.unique()
+    if len(moved):
+        parts += [WEIGHTS, beta_table(mine[mine.agent.isin(moved)])]
+    if (tables.FOLDER / "traps.csv").exists():
         parts += trap_tables()
-    if (report.ROOT / "results" / "calibration.csv").exists():
+    if (tables.FOLDER / "calibration.csv").exists():
         parts += calibration_tables()
     return "".join(parts)
 
 
 if __name__ == "__main__":
-    target = report.ROOT.parent / "docs" / "marginalisation.md"
+    target = tables.FOLDER.parent.parent / "docs" / "marginalisation.md"
     target.write_text(page(), encoding="utf-8")

@@ -5,15 +5,16 @@ python analysis/models_report.py
 
 import numpy as np
 import pandas as pd
-import report
 import tables
+
+from bayes_cmab.ledger import summarise_trials
 
 HEAD = """# Models of P(r | s, a), compared
 
 Settings A to F, 100 rounds, β = 0.25, fixed before; `map`: hyperparameters fitted every 5 rounds
 from two starts; `nuts`: averaged over 64 draws, 20 trials (paper's form in A to D: 30). Seed 2; the
 models were developed on seed 0. Cells that are not listed have not been run yet.
-`python analysis/run_sweeps.py models models-bayes models-paper` makes the tables.
+`bayes-cmab reproduce` makes the tables (sweeps map and models).
 
 | name | model |
 | --- | --- |
@@ -46,7 +47,7 @@ CPU seconds a round (least of the chunks; with the coverage, which is measured t
 
 """
 
-SWEEPS = ("models", "models-bayes", "models-paper")
+BETA, TRIALS = 0.25, 60
 NAMES = {
     "cbmp": "the paper's form: product of RBF kernels, prior mean zero",
     "anova": "the same with ANOVA kernels",
@@ -56,6 +57,7 @@ NAMES = {
     "cme": "CME-UCB",
     "gp": "GP-UCB on `(s, a)`, without `r`",
 }
+AGENTS = (*(f"{name}-map" for name in NAMES), "cbmp-nuts", "residual-nuts")
 LEVELS, CHECKPOINTS = (50, 80, 95), (20, 50, 100)
 
 
@@ -66,7 +68,7 @@ def by_scene(frame: pd.DataFrame, agents: list[str], text: dict[tuple[str, int, 
         [f"{setting}, m = {offline}", *(text.get((setting, offline, name), "") for name in agents)]
         for setting, offline in scenes
     ]
-    return report.markdown(rows, ["", *agents])
+    return tables.markdown(rows, ["", *agents])
 
 
 def coverage_text(means: pd.Series) -> str:
@@ -96,7 +98,7 @@ def page(frame: pd.DataFrame, agents: tuple[str, ...]) -> str:
     """
     names = agents_of(frame)
     rewards, costs = {}, {}
-    for row in tables.summarise(frame).itertuples():
+    for row in summarise_trials(frame).itertuples():
         key = (row.setting, row.offline, row.agent)
         rewards[key] = f"{row.outcome_mean:.1f} ± {row.outcome_se:.1f} ({row.outcome_q05:.0f})"
         costs[key] = f"{row.seconds_per_round:.3f}"
@@ -109,7 +111,7 @@ def page(frame: pd.DataFrame, agents: tuple[str, ...]) -> str:
         texts = {
             (setting, offline, other): text
             for other in others
-            for (setting, offline, _), text in tables.difference(frame, agent, other).items()
+            for (setting, offline, _), text in tables.differences(frame, agent, other).items()
         }
         parts += [DIFFERENCES.format(agent=agent), by_scene(frame, others, texts)]
     parts += [COVERAGE, by_scene(frame, names, covered), COSTS, by_scene(frame, names, costs)]
@@ -118,10 +120,10 @@ def page(frame: pd.DataFrame, agents: tuple[str, ...]) -> str:
 
 def main() -> None:
     """Write the page."""
-    bayes = tables.trials("bayes")
-    frame = pd.concat([report.read(SWEEPS), bayes[bayes.agent == "cbmp-nuts"]])
+    every = tables.STUDY.trials()
+    frame = every[(every.beta == BETA) & every.agent.isin(AGENTS) & (every.trial < TRIALS)]
     text = page(frame, ("residual-map", "residual-nuts"))
-    (report.ROOT.parent / "docs" / "embeddings.md").write_text(text, encoding="utf-8")
+    (tables.FOLDER.parent.parent / "docs" / "embeddings.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Write `docs/results.md` from the tables in `analysis/results`.
+"""Write `docs/results.md` from the tables in `analysis/results/fixed`.
 
 python analysis/report.py
 """
@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 import tables
+
+from bayes_cmab.ledger import summarise_trials
 
 ROOT = Path(__file__).parent
 AGENTS = ("cbmp", "cme", "icme", "gp", "gaussian", "plugin", "proposition")
@@ -18,8 +20,8 @@ and noise in a trial and share units, priors and optimiser; nothing was tuned to
 hyperparameters are either *fixed* at the medians of the priors or fitted by type-II maximum a
 posteriori every 5 rounds, searched from the last result alone (*map1*), which can keep a poor mode
 ([how often](marginalisation.md)); `MAP()` now searches from two starts. Every number comes from
-seed 1; seed 0 was used while developing. The tables are in `analysis/results`, and
-`python analysis/run_sweeps.py` makes them again.
+seed 1; seed 0 was used while developing. `bayes-cmab reproduce analysis/fixed.toml` makes the
+tables again; they are in `analysis/results/fixed`.
 
 """
 
@@ -31,18 +33,6 @@ became negative beyond rounding.
 MAP_NOTE = """Cumulative outcome, mean and standard error over 30 trials.
 
 """
-
-
-def read(names: tuple[str, ...]) -> pd.DataFrame:
-    """Return the trials of the named sweeps together."""
-    frames = [frame for name in names if len(frame := tables.trials(name))]
-    return pd.concat(frames) if frames else tables.trials(names[0])
-
-
-def markdown(rows: list[list[str]], header: list[str]) -> str:
-    """Return a Markdown table, the first column left-aligned."""
-    rule = ["---", *["--:"] * (len(header) - 1)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (header, rule, *rows)) + "\n"
 
 
 def cumulative(summary: pd.DataFrame, inference: str, beta: float, column: str) -> str:
@@ -64,28 +54,28 @@ def cumulative(summary: pd.DataFrame, inference: str, beta: float, column: str) 
                 mean, error = own.iloc[0][[f"{column}_mean", f"{column}_se"]]
                 cells.append(f"{mean:.1f} ± {error:.1f}")
         lines.append([f"{setting}, m = {offline}", *cells])
-    return markdown(lines, ["", *(name.removesuffix(f"-{inference}") for name in names)])
+    return tables.markdown(lines, ["", *(name.removesuffix(f"-{inference}") for name in names)])
 
 
 def differences(frame: pd.DataFrame, inference: str) -> str:
     """Return CBMP-UCB minus each other agent, in mean reward, with 95% intervals."""
     names = [agent for agent in AGENTS[1:] if f"{agent}-{inference}" in set(frame.agent)]
-    columns = [tables.difference(frame, f"cbmp-{inference}", f"{n}-{inference}") for n in names]
+    columns = [tables.differences(frame, f"cbmp-{inference}", f"{n}-{inference}") for n in names]
     scenes = sorted({scene for column in columns for scene in column})
     rows = [
         [f"{setting}, m = {offline}, β = {beta:g}"]
         + [column.get((setting, offline, beta), "") for column in columns]
         for setting, offline, beta in scenes
     ]
-    return markdown(rows, ["", *(f"over {name}" for name in names)])
+    return tables.markdown(rows, ["", *(f"over {name}" for name in names)])
 
 
 def page() -> str:
     """Return the page."""
-    fixed_trials = read(("fixed", "fixed-slow", "fixed-proposition"))
-    map_trials = read(("map",))
-    fixed = tables.summarise(fixed_trials)
-    fitted = tables.summarise(map_trials)
+    fixed_trials = tables.FIXED.trials("fixed", "fixed-slow", "fixed-proposition")
+    map_trials = tables.FIXED.trials("map")
+    fixed = summarise_trials(fixed_trials)
+    fitted = summarise_trials(map_trials)
     parts = [HEAD]
     for beta in (0.25, 1.0, 4.0):
         parts += [

@@ -1,10 +1,10 @@
-"""Figures of a sweep: pure functions of its results that return a matplotlib figure.
+"""Figures of a sweep: pure functions of its table of curves that return a matplotlib figure.
 
 Colour says the policy, the same in every figure of the project; line style says how its
 hyperparameters are inferred. Nothing here touches pyplot or leaves a setting changed.
 """
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,22 +12,17 @@ from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
-import xarray as xr
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from bayes_cmab.curves import curves, interval
 from bayes_cmab.files import write_atomically
 from bayes_cmab.registry import agent_title, split_name
-from bayes_cmab.summary import (
-    TAIL,
-    Results,
-    cumulative_outcome,
-    cumulative_pseudo_regret,
-    half_width,
-)
-from bayes_cmab.sweep import Cell, explores
-from bayes_cmab.validate import FloatArray, one_of
+from bayes_cmab.summary import TAIL, Results
+from bayes_cmab.sweep import explores
+from bayes_cmab.validate import one_of
 
 COLOURS = {
     "cbmp": "#0072B2",
@@ -93,73 +88,76 @@ FORMATS = ("png", "pdf", "svg")
 
 
 @dataclass(frozen=True)
-class Curve:
-    """How the cells' curves are computed and named.
+class Statistic:
+    """What a figure shows of the curves.
 
     Attributes
     ----------
     label : of the vertical axis.
-    note : what the curve is, for a number of trials.
-    total : of a data set, shape (trials, rounds).
-    centre : over the trials, shape (rounds,).
-    band : whether to draw the 95% t-interval of the mean.
+    note : what it is, for a number of trials.
+    column : of the table of curves.
+    band : name of the mean whose 95% t-interval is drawn, if one is.
     """
 
     label: str
     note: str
-    total: Callable[[xr.Dataset], FloatArray]
-    centre: Callable[[FloatArray], FloatArray]
-    band: bool
-
-
-def _mean(values: FloatArray) -> FloatArray:
-    return np.asarray(values.mean(axis=0), np.float64)
-
-
-def _tail(values: FloatArray) -> FloatArray:
-    return np.asarray(np.quantile(values, TAIL, axis=0), np.float64)
+    column: str
+    band: str | None = None
 
 
 MEAN_NOTE = "mean of {trials} trials, 95% band"
-CURVES = {
-    "mean": Curve("cumulative outcome", MEAN_NOTE, cumulative_outcome, _mean, True),
-    "quantile": Curve(
-        "cumulative outcome",
-        f"{TAIL:g} quantile of {{trials}} trials",
-        cumulative_outcome,
-        _tail,
-        False,
+STATISTICS = {
+    "mean": Statistic("cumulative outcome", MEAN_NOTE, "outcome_mean", "outcome"),
+    "quantile": Statistic(
+        "cumulative outcome", f"{TAIL:g} quantile of {{trials}} trials", "outcome_q05"
     ),
+    "regret": Statistic("cumulative pseudo-regret", MEAN_NOTE, "regret_mean", "regret"),
 }
-REGRET = Curve("cumulative pseudo-regret", MEAN_NOTE, cumulative_pseudo_regret, _mean, True)
 
 
-def plot_cumulative(results: Results, statistic: Literal["mean", "quantile"] = "mean") -> Figure:
-    """Draw the cumulative outcome over the rounds, as in the paper's Figures 1 and 2.
+def plot_curves(
+    frame: pd.DataFrame, statistic: Literal["mean", "quantile", "regret"] = "mean"
+) -> Figure:
+    """Draw the curves of a table, as in the paper's Figures 1 and 2.
 
     Parameters
     ----------
-    results : of `load_sweep`.
-    statistic : over the trials: ``"mean"`` with the 95% t-interval of the mean as a band, or
-        ``"quantile"``, the 0.05 quantile.
+    frame : of `curves.curves`, or a part of it.
+    statistic : over the trials: ``"mean"`` of the cumulative outcome with its 95% t-interval as a
+        band, ``"quantile"``, its 0.05 quantile, or ``"regret"``, the mean of the cumulative
+        pseudo-regret with its band.
 
     Returns
     -------
     matplotlib.figure.Figure
         One panel for each setting (rows), and each offline size and exploration weight
-        (columns).
+        (columns). An agent that does not explore is in the panels of all weights.
 
     Raises
     ------
     ValueError
-        If the statistic is unknown or there are no results.
+        If the statistic is unknown or the table is empty.
     """
-    return _draw(results, CURVES[one_of(statistic, "statistic", list(CURVES))])
+    shown = STATISTICS[one_of(statistic, "statistic", list(STATISTICS))]
+    if frame.empty:
+        raise ValueError("frame: expected at least one row, got none")
+    return _draw(frame, shown)
+
+
+def plot_cumulative(results: Results, statistic: Literal["mean", "quantile"] = "mean") -> Figure:
+    """Draw the cumulative outcome over the rounds; see `plot_curves`.
+
+    Parameters
+    ----------
+    results : of `load_sweep`.
+    """
+    one_of(statistic, "statistic", ("mean", "quantile"))
+    return plot_curves(curves(results), statistic)
 
 
 def plot_regret(results: Results) -> Figure:
-    """Draw the mean cumulative pseudo-regret with its 95% band; see `plot_cumulative`."""
-    return _draw(results, REGRET)
+    """Draw the mean cumulative pseudo-regret with its 95% band; see `plot_curves`."""
+    return plot_curves(curves(results), "regret")
 
 
 def line_style(agent: str) -> dict[str, Any]:
@@ -176,12 +174,23 @@ def save_figures(results: Results, folder: Path, kind: str = "png") -> list[Path
     ValueError
         If ``kind`` is not one of `FORMATS`.
     """
-    one_of(kind, "format", FORMATS)
     figures = {
         "cumulative": plot_cumulative(results),
         "quantile": plot_cumulative(results, "quantile"),
         "regret": plot_regret(results),
     }
+    return save(figures, folder, kind)
+
+
+def save(figures: Mapping[str, Figure], folder: Path, kind: str = "png") -> list[Path]:
+    """Write figures by their names; return where.
+
+    Raises
+    ------
+    ValueError
+        If ``kind`` is not one of `FORMATS`.
+    """
+    one_of(kind, "format", FORMATS)
     paths = [folder / f"{name}.{kind}" for name in figures]
     with mpl.rc_context(STYLE):
         for path, figure in zip(paths, figures.values(), strict=True):
@@ -189,17 +198,11 @@ def save_figures(results: Results, folder: Path, kind: str = "png") -> list[Path
     return paths
 
 
-def _draw(results: Results, curve: Curve) -> Figure:
-    if not results:
-        raise ValueError("results: expected at least one cell, got none")
-    settings = list(dict.fromkeys(cell.setting for cell in results))
-    weights = list(dict.fromkeys(cell.beta for cell in results if explores(cell.agent)))
-    weights = weights or [next(iter(results)).beta]
-    columns = [
-        (offline, beta)
-        for offline in dict.fromkeys(cell.offline for cell in results)
-        for beta in weights
-    ]
+def _draw(frame: pd.DataFrame, shown: Statistic) -> Figure:
+    settings = list(frame["setting"].unique())
+    moving = frame["agent"].map(explores)
+    weights = list(frame["beta"][moving].unique()) or [frame["beta"].iloc[0]]
+    columns = [(size, beta) for size in frame["offline"].unique() for beta in weights]
     with mpl.rc_context(STYLE):
         figure = Figure(_size(len(settings), len(columns)), layout="constrained")
         axes = figure.subplots(
@@ -207,16 +210,16 @@ def _draw(results: Results, curve: Curve) -> Figure:
         )
         for row, setting in zip(axes, settings, strict=True):
             for axis, (offline, beta) in zip(row, columns, strict=True):
-                for cell, data in results.items():
-                    here = (cell.setting, cell.offline) == (setting, offline)
-                    if here and (cell.beta == beta or not explores(cell.agent)):
-                        _line(axis, cell, data, curve)
+                here = (frame["setting"] == setting) & (frame["offline"] == offline)
+                panel = frame[here & ((frame["beta"] == beta) | ~moving)]
+                for agent, own in panel.groupby("agent", sort=False):
+                    _line(axis, str(agent), own, shown)
                 weight = f", $\\beta$ = {beta:g}" if len(weights) > 1 else ""
                 axis.set_title(f"Setting {setting}, $m$ = {offline}{weight}", loc="left")
-            row[0].set_ylabel(curve.label)
+            row[0].set_ylabel(shown.label)
         for axis in axes[-1]:
             axis.set_xlabel("round")
-        _legend(figure, results, curve, len(columns))
+        _legend(figure, frame, shown, len(columns))
     return figure
 
 
@@ -227,28 +230,27 @@ def _size(rows: int, columns: int) -> tuple[float, float]:
     return 0.4 + 3.3 * columns, 0.8 + 2.4 * rows
 
 
-def _line(axis: Axes, cell: Cell, data: xr.Dataset, curve: Curve) -> None:
+def _line(axis: Axes, agent: str, own: pd.DataFrame, shown: Statistic) -> None:
     """Draw one agent's curve, from zero before the first round."""
-    total = np.pad(curve.total(data), ((0, 0), (1, 0)))
-    rounds = np.arange(total.shape[1])
-    centre = curve.centre(total)
-    style = line_style(cell.agent)
+    rounds = np.append(0, own["round"])
+    style = line_style(agent)
     above = 3.0 - 0.01 * len(axis.lines)  # the agents that are named first lie on top
-    axis.plot(rounds, centre, label=agent_title(cell.agent), zorder=above, **style)
-    if curve.band and len(total) > 1:
-        half = half_width(total)
-        lower, upper = centre - half, centre + half
-        axis.fill_between(rounds, lower, upper, color=style["color"], alpha=0.15, linewidth=0)
+    centre = np.append(0.0, own[shown.column])
+    axis.plot(rounds, centre, label=agent_title(agent), zorder=above, **style)
+    if shown.band and own["trials"].iloc[0] > 1:
+        low, high = (np.append(0.0, bound) for bound in interval(own, shown.band))
+        axis.fill_between(rounds, low, high, color=style["color"], alpha=0.15, linewidth=0)
     axis.margins(x=0.0)
 
 
-def _legend(figure: Figure, results: Results, curve: Curve, columns: int) -> None:
+def _legend(figure: Figure, frame: pd.DataFrame, shown: Statistic, columns: int) -> None:
     """Put the legend outside: beside a single column of panels, below several."""
-    agents = list(dict.fromkeys(cell.agent for cell in results))
+    agents = list(frame["agent"].unique())
     lines = -(-len(agents) // (2 * columns))
+    least, most = frame["trials"].min(), frame["trials"].max()
     figure.legend(
         handles=[Line2D([], [], label=agent_title(a), **line_style(a)) for a in agents],
-        title=curve.note.format(trials=next(iter(results.values())).sizes["trial"]),
+        title=shown.note.format(trials=most if least == most else f"{least} to {most}"),
         loc="outside right upper" if columns == 1 else "outside lower center",
         ncols=1 if columns == 1 else -(-len(agents) // lines),
         alignment="left",

@@ -15,7 +15,7 @@ import pandas as pd
 import xarray as xr
 from scipy.special import stdtrit
 
-from bayes_cmab.sweep import Cell, Chunk, Sweep, explores
+from bayes_cmab.sweep import Cell, Chunk, Sweep, cell_key, explores
 from bayes_cmab.validate import FloatArray, one_of
 
 type Results = Mapping[Cell, xr.Dataset]
@@ -64,8 +64,12 @@ def standard_error(values: FloatArray) -> FloatArray:
 
 def half_width(values: FloatArray) -> FloatArray:
     """Return half the width of the 95% t-interval of the mean over the first axis."""
-    quantile = stdtrit(max(len(values) - 1, 1), 0.5 + 0.5 * CONFIDENCE)
-    return np.asarray(quantile * standard_error(values), np.float64)
+    return np.asarray(interval_factor(len(values)) * standard_error(values), np.float64)
+
+
+def interval_factor(trials: int) -> float:
+    """Return half the width of a mean's 95% t-interval over its standard error."""
+    return float(stdtrit(max(trials - 1, 1), 0.5 + 0.5 * CONFIDENCE))
 
 
 def summarise(results: Results, seconds: Mapping[Cell, float] | None = None) -> pd.DataFrame:
@@ -94,7 +98,7 @@ def summarise(results: Results, seconds: Mapping[Cell, float] | None = None) -> 
         outcome = cumulative_outcome(data)[:, -1]
         regret = cumulative_pseudo_regret(data)[:, -1]
         row: dict[str, Any] = {
-            **_key(cell),
+            **cell_key(cell),
             "trials": data.sizes["trial"],
             "rounds": data.sizes["round"],
             "outcome_mean": float(outcome.mean()),
@@ -110,15 +114,6 @@ def summarise(results: Results, seconds: Mapping[Cell, float] | None = None) -> 
             row["seconds_per_round"] = seconds.get(cell, math.nan)
         rows.append(row)
     return pd.DataFrame(rows)
-
-
-def _key(cell: Cell) -> dict[str, Any]:
-    return {
-        "setting": cell.setting,
-        "offline": cell.offline,
-        "agent": cell.agent,
-        "beta": float(cell.beta),
-    }
 
 
 def _coverage(cell: Cell, data: xr.Dataset) -> dict[str, float]:

@@ -36,6 +36,11 @@ class Cell:
         return f"{self.setting}-m{self.offline}-{self.agent}-beta{self.beta:g}"
 
 
+def cell_key(cell: Cell) -> dict[str, Any]:
+    """Return the columns that tell a cell from others in a table."""
+    return asdict(cell) | {"beta": float(cell.beta)}
+
+
 @dataclass(frozen=True)
 class Sweep:
     """What is run; everything that the results depend on.

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import shutil
 import subprocess
 import sys
 from importlib.metadata import version
@@ -48,6 +49,54 @@ def compared(tmp_path_factory, cache_home):
         patch.setenv("XDG_CACHE_HOME", str(cache_home))
         result = call("compare", *TINY, "--offline", "0", "--workers", 1, "--out", folder, "--json")
     return folder, json.loads(result.stdout)
+
+
+STUDY = """
+differences = [["oracle", "random"]]
+figure = ["random", "oracle"]
+
+[shared]
+settings = ["C"]
+offline = [0]
+rounds = 6
+chunk = 1
+
+[sweeps.both]
+agents = ["random", "oracle"]
+"""
+
+
+def test_reproduce_runs_a_study_and_goes_on_from_its_tables(tmp_path):
+    study, folder = tmp_path / "study.toml", tmp_path / "out"
+    study.write_text(STUDY, encoding="utf-8")
+    options = [study, "--trials", 2, "--workers", 1, "--out", folder, "--json"]
+    document = json.loads(call("reproduce", *options).stdout)
+    assert [(row["agent"], row["trials"]) for row in document["summary"]] == [
+        ("random", 2),
+        ("oracle", 2),
+    ]
+    assert document["missing"] == []
+    assert document["failed"] == {}
+    files = ["summary.csv", "differences.csv", "mean.png", "quantile.png"]
+    assert document["files"] == [str(folder / name) for name in files]
+    assert (folder / "both-trials.csv.gz").exists()
+    shutil.rmtree(folder / "cells")
+    assert json.loads(call("reproduce", *options).stdout) == document
+    assert not (folder / "cells").exists()  # nothing was run
+    text = call("reproduce", study, "--tables-only", "--out", folder).stdout
+    assert "2 cells of the study are not in the tables" in text  # they have 2 trials of 30
+    assert all(name in text for name in files)
+
+
+def test_reproduce_says_what_is_wrong(tmp_path):
+    study = tmp_path / "study.toml"
+    assert "expected a study" in call("reproduce", study, code=1).stderr
+    study.write_text(STUDY, encoding="utf-8")
+    wrong = call("reproduce", study, "--only", "none", code=1).stderr
+    assert "sweep: expected one of 'both', got 'none'" in wrong
+    empty = call("reproduce", study, "--tables-only", "--out", tmp_path / "new", code=1).stderr
+    assert "expected tables of trials, got none" in empty
+    assert not (tmp_path / "new").exists()
 
 
 def test_compare_prints_one_document(compared):

@@ -22,6 +22,7 @@ SLOW = (
     "delayed.md",
     "inference.md",
     "read_the_diagnostics.md",
+    "reproduce.md",
     "run_on_a_cluster.md",
     "tutorial.md",
 )

@@ -159,7 +159,8 @@ def draw_calibration(found: list[dict[str, Beliefs]]) -> Figure:
 
 def study() -> pd.DataFrame:
     """Return the committed sums of every trial of CBMP-UCB at the exploration weight 0.25."""
-    frame = tables.trials("bayes")
+    frame = tables.STUDY.trials()
+    frame = frame[frame.trial < 30]
     return frame[(frame.beta == 0.25) & frame.agent.str.startswith("cbmp-")]
 
 

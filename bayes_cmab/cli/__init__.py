@@ -4,10 +4,10 @@ Heavy modules are imported by the commands that need them, so that ``--help`` an
 Results go to files and standard output, progress and errors to standard error.
 """
 
-from bayes_cmab.cli import experiments, look, models
+from bayes_cmab.cli import experiments, look, models, studies
 from bayes_cmab.cli.base import app
 
-__all__ = ["app", "experiments", "look", "main", "models"]
+__all__ = ["app", "experiments", "look", "main", "models", "studies"]
 
 
 def main() -> None:
