@@ -15,7 +15,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from bayes_cmab.linalg import row_mask
 from bayes_cmab.models import EmbeddingModel, RewardModel, TransitionModel
@@ -30,10 +30,11 @@ from bayes_cmab.posteriors import (
     residual_log_weights,
     reward_alpha,
     reward_offset,
+    transition_covariance,
 )
 from bayes_cmab.posteriors.marginal import EMBEDDING_AXES, REWARD_AXES, pick
 from bayes_cmab.posteriors.marginal_residual import TRANSITION_AXES, representatives
-from bayes_cmab.residual import Atoms, residual_gram, residual_moments
+from bayes_cmab.residual import Atoms, residual_gram, residual_moments, sample_residual
 
 
 class Predicted(NamedTuple):
@@ -191,6 +192,36 @@ def residual_mixture(
         crossed=False,
     )
     return Mixture(paired.mean, paired.variance, jnp.full(count, 1.0 / count))
+
+
+def sample_residual_joint(
+    reward_model: RewardModel,
+    transition_model: TransitionModel,
+    embedding_model: EmbeddingModel,
+    state: ResidualDraws,
+    context: Float[Array, " p"],
+    actions: Float[Array, "k q"],
+    key: PRNGKeyArray,
+) -> Float[Array, " k"]:
+    """Draw ``g`` at all actions jointly: a draw of each program by weight, then `sample_residual`.
+
+    Any of the draws may be chosen, not only those that stand for all in the moments.
+    """
+    weights = residual_log_weights(reward_model, state)
+    *keys, key = jax.random.split(key, 4)
+    names = ("reward", "transition", "embedding")
+    t, j, i = (jax.random.categorical(k, weights[n]) for k, n in zip(keys, names, strict=True))
+    transition = pick(state.transition, TRANSITION_AXES, j)
+    at = predict_draw(transition_model, transition, state.intermediates, context, actions)
+    covariance = transition_covariance(transition_model, transition, context, actions)
+    return sample_residual(
+        reward_model,
+        embedding_model,
+        pick(state.reward, REWARD_AXES, t),
+        pick(state.embedding, EMBEDDING_AXES, i),
+        *(state.intermediates, at.there, at.here, at.noise, covariance),
+        *(context, actions, key),
+    )
 
 
 def mean_residual_gram(

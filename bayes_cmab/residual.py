@@ -13,15 +13,16 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from bayes_cmab.kernels import Measure, expected_power_gram, rbf, smoothed_power_gram
 from bayes_cmab.linalg import row_mask
 from bayes_cmab.models import EmbeddingModel, RewardModel
-from bayes_cmab.moments import Moments, assemble_moments
+from bayes_cmab.moments import Moments, assemble_moments, sample_normal
 from bayes_cmab.posteriors import (
     EmbeddingPosterior,
     RewardPosterior,
+    embedding_covariance,
     embedding_weights,
     reward_alpha,
     reward_offset,
@@ -65,6 +66,73 @@ def residual_gram(
     return jnp.where(mask[:, None] & mask[None, :], residual, 0.0)
 
 
+class _Parts(NamedTuple):
+    """What the mean and the covariance of ``w' f(atoms) + b`` are made of.
+
+    Attributes
+    ----------
+    mean : (k,).
+    prior : (k, k) prior covariance, or (k,) its diagonal.
+    whitened : (k, M) ``L^-1`` times the prior covariance with the outcomes.
+    """
+
+    mean: Float[Array, " k"]
+    prior: Array
+    whitened: Float[Array, "k M"]
+
+
+def _about_f(
+    model: RewardModel,
+    reward: RewardPosterior,
+    weights: Float[Array, "k N"],
+    intermediates: Float[Array, "N d"],
+    there: Atoms,
+    here: Atoms,
+    *,
+    jointly: bool,
+) -> _Parts:
+    """Return mean and prior covariance of the inner product with ``f``, given the atoms' weights.
+
+    Parameters
+    ----------
+    weights : zero in the padding.
+    there, here : atoms at the transitions and at the actions, with the noise in their variance.
+    jointly : whether the covariance between the actions is wanted.
+    """
+    hyper = reward.hyper
+
+    def gram(x: Atoms, y: Atoms) -> Array:
+        return model.expected_gram(hyper, *x, *y)
+
+    def at_points(x: Array, y: Atoms) -> Array:
+        return model.smoothed_gram(hyper, x, *y)
+
+    def own(mean: Array, variance: Array) -> Array:
+        one = Atoms(mean[None], variance[None])
+        return gram(one, one)[0, 0]
+
+    crossed = at_points(intermediates, there)
+    plain = model.gram(hyper, intermediates, intermediates)
+    residual = plain - crossed - crossed.T + gram(there, there)
+    to_here = at_points(intermediates, here) - gram(there, here)
+    if jointly:
+        between = weights @ to_here
+        prior = weights @ residual @ weights.T + between + between.T + gram(here, here)
+    else:
+        prior = jnp.sum((weights @ residual) * weights, axis=1)
+        prior = prior + 2.0 * jnp.sum(weights * to_here.T, axis=1) + jax.vmap(own)(*here)
+    of_there = at_points(reward.points, there).T
+    to_data = weights @ (model.gram(hyper, intermediates, reward.points) - of_there)
+    to_data = to_data + at_points(reward.points, here).T + hyper.mean_variance
+    known = row_mask(reward.size, reward.points.shape[0])
+    to_data = jnp.where(known[None, :], to_data, 0.0)
+    return _Parts(
+        mean=reward_offset(model, reward) + to_data @ reward_alpha(model, reward),
+        prior=prior + hyper.mean_variance,
+        whitened=to_data @ reward.factor.inverse.T,
+    )
+
+
 def residual_moments(
     reward_model: RewardModel,
     embedding_model: EmbeddingModel,
@@ -91,50 +159,75 @@ def residual_moments(
     transition_noise : (d,) variances ``S``.
     context : (p,). actions : (k, q).
     """
-    hyper, noise = reward.hyper, transition_noise[None, :]
+    noise = transition_noise[None, :]
     used = row_mask(embedding.size, intermediates.shape[0])
-    known = row_mask(reward.size, reward.points.shape[0])
     e = embedding_weights(embedding_model, embedding, context, actions)
-    weights = jnp.where(used[None, :], e.weights, 0.0)
-    there = Atoms(at_transitions.mean, at_transitions.variance + noise)
-    here = Atoms(at_actions.mean, at_actions.variance + noise)
-
-    def gram(x: Atoms, y: Atoms) -> Array:
-        return reward_model.expected_gram(hyper, *x, *y)
-
-    def at_points(x: Array, y: Atoms) -> Array:
-        return reward_model.smoothed_gram(hyper, x, *y)
-
-    def own(mean: Array, variance: Array) -> Array:
-        one = Atoms(mean[None], variance[None])
-        return gram(one, one)[0, 0]
-
-    crossed = at_points(intermediates, there)
-    plain = reward_model.gram(hyper, intermediates, intermediates)
-    residual = plain - crossed - crossed.T + gram(there, there)
-    to_here = at_points(intermediates, here) - gram(there, here)
-    prior = (
-        jnp.sum((weights @ residual) * weights, axis=1)
-        + 2.0 * jnp.sum(weights * to_here.T, axis=1)
-        + jax.vmap(own)(*here)
-        + hyper.mean_variance
+    parts = _about_f(
+        *(reward_model, reward, jnp.where(used[None, :], e.weights, 0.0), intermediates),
+        Atoms(at_transitions.mean, at_transitions.variance + noise),
+        Atoms(at_actions.mean, at_actions.variance + noise),
+        jointly=False,
     )
-    of_there = at_points(reward.points, there).T
-    plain = reward_model.gram(hyper, intermediates, reward.points)
-    to_data = weights @ (plain - of_there) + at_points(reward.points, here).T
-    to_data = jnp.where(known[None, :], to_data + hyper.mean_variance, 0.0)
-    whitened = to_data @ reward.factor.inverse.T
     moment = second_moment(reward_model, reward)
 
     def moved(at: Atoms) -> Array:
         return variance_of_smoothed_mean(reward_model, reward, *at, transition_noise)
 
-    largest = jnp.maximum(hyper.reward_variance, hyper.mean_variance)
+    largest = jnp.maximum(reward.hyper.reward_variance, reward.hyper.mean_variance)
     return assemble_moments(
-        mean=reward_offset(reward_model, reward) + to_data @ reward_alpha(reward_model, reward),
-        reward=prior - jnp.sum(whitened**2, axis=1),
+        mean=parts.mean,
+        reward=parts.prior - jnp.sum(parts.whitened**2, axis=1),
         embedding=(e.prior - e.explained) * moment,
         transition=lax.map(moved, at_actions),  # a matrix of pairs each: one at a time
         moment=moment,
         scale=jnp.maximum(largest, moment * jnp.max(e.prior)),
     )
+
+
+def sample_residual(
+    reward_model: RewardModel,
+    embedding_model: EmbeddingModel,
+    reward: RewardPosterior,
+    embedding: EmbeddingPosterior,
+    intermediates: Float[Array, "N d"],
+    at_transitions: Atoms,
+    at_actions: Atoms,
+    transition_noise: Float[Array, " d"],
+    covariance: Float[Array, "d k k"],
+    context: Float[Array, " p"],
+    actions: Float[Array, "k q"],
+    key: PRNGKeyArray,
+) -> Float[Array, " k"]:
+    r"""Draw ``g`` at all actions jointly, with the moments of `residual_moments`.
+
+    ``h`` is drawn jointly from the transition GPs; with it the mean moves by ``m_f(N(h, S)) -
+    m_f(N(m, V + S))``. What is unknown about ``f`` and the residual is a normal around it, whose
+    covariance is ``w_a' kappa_f w_a' + (k_x(a, a') - k_x(a, X) C^-1 k_x(X, a')) second_moment``.
+
+    Parameters
+    ----------
+    covariance : (d, k, k) of ``h`` between the actions; the others as in `residual_moments`.
+    """
+    noise = transition_noise[None, :]
+    used = row_mask(embedding.size, intermediates.shape[0])
+    e = embedding_weights(embedding_model, embedding, context, actions)
+    here = Atoms(at_actions.mean, at_actions.variance + noise)
+    parts = _about_f(
+        *(reward_model, reward, jnp.where(used[None, :], e.weights, 0.0), intermediates),
+        *(Atoms(at_transitions.mean, at_transitions.variance + noise), here),
+        jointly=True,
+    )
+    moment = second_moment(reward_model, reward)
+    rest = embedding_covariance(embedding_model, embedding, context, actions)
+    about_f = parts.prior - parts.whitened @ parts.whitened.T
+    known = row_mask(reward.size, reward.points.shape[0])
+    alpha = jnp.where(known, reward_alpha(reward_model, reward), 0.0)
+
+    def smoothed(atoms: Atoms) -> Array:
+        return alpha @ reward_model.smoothed_gram(reward.hyper, reward.points, *atoms)
+
+    transition_key, key = jax.random.split(key)
+    keys = jax.random.split(transition_key, covariance.shape[0])
+    h = jax.vmap(sample_normal)(keys, at_actions.mean.T, covariance).T
+    moved = smoothed(Atoms(h, jnp.broadcast_to(noise, h.shape))) - smoothed(here)
+    return sample_normal(key, parts.mean + moved, about_f + rest * moment)

@@ -21,6 +21,7 @@ from bayes_cmab import (
     EffectiveSampleSize,
     EmbeddingPolicy,
     EveryRounds,
+    Fixed,
     Gate,
     MeanUCB,
     MixtureQuantile,
@@ -190,6 +191,16 @@ def test_every_acquisition_asks(acquisition) -> None:
     again = make(acquisition=acquisition)
     assert run(agent, 2) == run(again, 2)
     assert np.isfinite(agent.score(0.0).score).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("inference", [Fixed(), SAMPLER], ids=["fixed", "nuts"])
+def test_thompson_sampling_with_a_transition_prior(inference) -> None:
+    def asked() -> list[int]:
+        agent = make(acquisition=Thompson(), embedding="transition", inference=inference)
+        return run(agent, 3)
+
+    assert asked() == asked()
 
 
 def test_units_are_measured_at_the_refits() -> None:

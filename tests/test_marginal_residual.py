@@ -103,6 +103,39 @@ def test_with_one_draw_the_moments_are_those_of_the_fixed_agent(pairs: int) -> N
         )
 
 
+def test_with_one_draw_a_joint_draw_is_that_of_the_fixed_agent() -> None:
+    policy, draws, data = MarginalResidualPolicy(BASE, 2), make_draws(1), make_data(6)
+    key = jax.random.key(4)
+
+    @jax.jit
+    def both(draws: HyperparameterDraws, sites: Sites) -> tuple[jax.Array, jax.Array]:
+        state = policy.refitted(draws, data, jnp.ones(3, bool))[1]
+        own = BASE.condition(sites, data, SCALES)
+        return (
+            policy.sample(state, CONTEXT, ACTIONS, key),
+            BASE.sample(own, CONTEXT, ACTIONS, key),
+        )
+
+    got, expected = both(draws, one_of_each(draws, 0, 0, 0))
+    np.testing.assert_allclose(got, expected, rtol=1e-8)
+
+
+def test_joint_draws_visit_all_draws_by_their_weights() -> None:
+    policy, draws, data = MarginalResidualPolicy(BASE, 2), make_draws(3), make_data(6)
+    state = settle(policy, draws, data)[1]
+
+    @jax.jit
+    def drawn(state: ResidualDraws) -> tuple[jax.Array, jax.Array]:
+        keys = jax.random.split(jax.random.key(3), 4000)
+        sample = partial(policy.sample, state, CONTEXT, ACTIONS)
+        mixture = MarginalResidualPolicy(BASE, 3).moments(state, CONTEXT, ACTIONS)
+        return jax.lax.map(sample, keys, batch_size=100), mixture.mean
+
+    draws_of_g, mean = jax.device_get(drawn(state))  # equal weights: three stand for all exactly
+    error = draws_of_g.std(axis=0) / np.sqrt(len(draws_of_g))
+    assert np.all(np.abs(draws_of_g.mean(axis=0) - mean) < 5.0 * error)
+
+
 def test_moments_are_those_of_the_pairs_they_are_made_of() -> None:
     policy, draws, data = MarginalResidualPolicy(BASE, 3), make_draws(3), make_data(6)
     got = moments(policy, settle(policy, draws, data)[1])

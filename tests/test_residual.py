@@ -11,7 +11,7 @@ from bayes_cmab.data import Outcomes, Transitions
 from bayes_cmab.models import EmbeddingModel, RewardModel, TransitionModel
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.moments import Moments
-from bayes_cmab.residual import Atoms, residual_gram, residual_moments
+from bayes_cmab.residual import Atoms, residual_gram, residual_moments, sample_residual
 
 REWARD, EMBEDDING, TRANSITION = RewardModel(), EmbeddingModel(), TransitionModel()
 RNG = np.random.default_rng(3)
@@ -59,6 +59,30 @@ def test_where_the_prior_mean_contributes_nothing_it_is_the_plain_operator_form(
     for name in ("mean", "variance", "variance_reward", "variance_embedding"):
         np.testing.assert_allclose(getattr(residual, name), getattr(plain, name), rtol=1e-9)
     np.testing.assert_allclose(residual.variance_transition, 0.0, atol=1e-20)
+
+
+@jax.jit
+def far_draws(sites: Sites, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return a draw of the residual form where its prior mean is nothing, and the plain form's."""
+    t, outcomes = ROWS
+    reward = posteriors.condition_reward(REWARD, REWARD.hyperparameters(sites), outcomes)
+    targets = posteriors.condition_targets(REWARD, reward, t.intermediates, t.size)
+    hyper = EMBEDDING.hyperparameters(sites)
+    embedding = posteriors.condition_embedding(EMBEDDING, hyper, t.contexts, t.actions, t.size)
+    there, here = (Atoms(jnp.full((n, 2), 1e4), jnp.zeros((n, 2))) for n in (10, 5))
+    models, still = (REWARD, EMBEDDING), jnp.stack([1e-20 * jnp.eye(5)] * 2)
+    draw = sample_residual(
+        *(*models, reward, embedding, t.intermediates, there, here, jnp.zeros(2), still),
+        *(CONTEXT, ACTIONS, key),
+    )
+    arguments = (*models, reward, targets, embedding, CONTEXT, ACTIONS)
+    covariance = moments.operator_covariance(*arguments)
+    mean = moments.operator_moments(*arguments).mean
+    return draw, moments.sample_normal(jax.random.split(key)[1], mean, covariance)
+
+
+def test_there_its_draws_are_those_of_the_plain_form() -> None:
+    np.testing.assert_allclose(*far_draws(SITES, jax.random.key(0)), rtol=1e-6)
 
 
 def test_without_an_embedding_it_is_the_gaussian_transition_agent() -> None:

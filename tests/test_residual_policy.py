@@ -14,6 +14,7 @@ from bayes_cmab.environments import SETTINGS
 from bayes_cmab.inference import MAP, maximise, maximise_program
 from bayes_cmab.models import AnovaEmbeddingModel, TransitionModel
 from bayes_cmab.models.embedding import reference_features
+from bayes_cmab.moments import Moments
 from bayes_cmab.policies import ResidualPolicy
 from bayes_cmab.programs import Program, potential, prior_log_density, sample_sites
 from bayes_cmab.registry import make_agent
@@ -73,6 +74,30 @@ def test_rows_one_by_one_give_the_same_as_all_at_once() -> None:
 
 
 @pytest.mark.slow
+def test_draws_have_the_mean_and_the_variance_of_the_moments() -> None:
+    """4000 draws: an error of 5 standard errors has a probability below 1e-5 over all checks."""
+    actions = jnp.concatenate([ACTIONS, ACTIONS[:1]])  # one of them twice
+
+    @jax.jit
+    def sampled(data: Data) -> tuple[Moments, jax.Array]:
+        state = POLICY.condition(SITES, data, SCALES)
+        keys = jax.random.split(jax.random.key(2), 4000)
+        draws = jax.lax.map(
+            lambda key: POLICY.sample(state, CONTEXT, actions, key), keys, batch_size=100
+        )
+        return POLICY.moments(state, CONTEXT, actions), draws
+
+    expected, draws = jax.device_get(sampled(make_data(6)))
+    error = np.sqrt(expected.variance / len(draws))
+    assert np.all(np.abs(draws.mean(axis=0) - expected.mean) < 5.0 * error)
+    centred = (draws - draws.mean(axis=0)) ** 2
+    error = centred.std(axis=0) / np.sqrt(len(draws))
+    assert np.all(np.abs(centred.mean(axis=0) - expected.variance) < 5.0 * error)
+    assert np.all(expected.variance_transition > 0.05 * expected.variance)
+    np.testing.assert_allclose(draws[:, 0], draws[:, -1], atol=1e-3)
+    assert np.std(draws[:, 0] - draws[:, 1]) > 0.1
+
+
 def test_the_transitions_hyperparameters_know_nothing_of_the_embedding() -> None:
     data, settings = make_data(10), MAP(max_steps=30)
     fit = jax.jit(partial(maximise, POLICY), static_argnums=2)

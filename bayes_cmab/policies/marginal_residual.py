@@ -6,7 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 from jax.scipy.special import logsumexp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from bayes_cmab import posteriors
 from bayes_cmab.data import Data
@@ -14,6 +14,7 @@ from bayes_cmab.marginal_residual import (
     marginal_residual_moments,
     mean_residual_gram,
     residual_mixture,
+    sample_residual_joint,
 )
 from bayes_cmab.models.embedding import reference_features, reference_lengthscale
 from bayes_cmab.moments import Mixture, Moments
@@ -133,3 +134,15 @@ class MarginalResidualPolicy(DrawsPolicy[ResidualDraws]):
         """Return the distribution of ``g`` under pairs of draws that stand for all."""
         models = (self.base.reward, self.base.transition, self.base.embedding)
         return residual_mixture(*models, state, context, actions, self.pairs)
+
+    @property
+    def draws_jointly(self) -> bool:
+        """Whether `sample` is there."""
+        return True
+
+    def sample(
+        self, state: ResidualDraws, context: Array, actions: Array, key: PRNGKeyArray
+    ) -> Array:
+        """Draw ``g`` at all actions jointly, under draws of the programs chosen by weight."""
+        models = (self.base.reward, self.base.transition, self.base.embedding)
+        return sample_residual_joint(*models, state, context, actions, key)

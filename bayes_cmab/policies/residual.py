@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from bayes_cmab import posteriors
 from bayes_cmab.data import Data
@@ -20,7 +21,7 @@ from bayes_cmab.posteriors import (
     Targets,
     TransitionPosterior,
 )
-from bayes_cmab.residual import Atoms, residual_gram, residual_moments
+from bayes_cmab.residual import Atoms, residual_gram, residual_moments, sample_residual
 from bayes_cmab.scaling import Scales
 
 
@@ -132,12 +133,37 @@ class ResidualPolicy(Policy[ResidualState]):
 
     def moments(self, state: ResidualState, context: Array, actions: Array) -> Moments:
         """Return the moments of ``g``."""
+        return residual_moments(
+            *(self.reward, self.embedding, state.reward, state.embedding),
+            *(state.intermediates, *self._predicted(state, context, actions)),
+            *(state.transition.hyper.transition_noise, context, actions),
+        )
+
+    def _predicted(
+        self, state: ResidualState, context: Array, actions: Array
+    ) -> tuple[Atoms, Atoms]:
+        """Return what the transition GPs say at the transitions and at the actions."""
         transition = state.transition
         there = Atoms(*posteriors.fitted_transition(transition, state.intermediates))
         here = Atoms(*posteriors.predict_transition(self.transition, transition, context, actions))
-        here = here._replace(variance=jnp.maximum(here.variance, 0.0))
-        return residual_moments(
+        return there, here._replace(variance=jnp.maximum(here.variance, 0.0))
+
+    @property
+    def draws_jointly(self) -> bool:
+        """Whether `sample` is there."""
+        return True
+
+    def sample(
+        self, state: ResidualState, context: Array, actions: Array, key: PRNGKeyArray
+    ) -> Array:
+        """Draw ``g`` at all actions jointly."""
+        covariance = posteriors.transition_covariance(
+            self.transition, state.transition, context, actions
+        )
+        return sample_residual(
             *(self.reward, self.embedding, state.reward, state.embedding),
-            *(state.intermediates, there, here, transition.hyper.transition_noise),
-            *(context, actions),
+            *(state.intermediates, *self._predicted(state, context, actions)),
+            *(state.transition.hyper.transition_noise, covariance, context, actions),
+            # The last of four keys, as a MarginalResidualPolicy spends three on its draws.
+            jax.random.split(key, 4)[3],
         )

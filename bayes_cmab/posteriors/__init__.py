@@ -46,6 +46,7 @@ from bayes_cmab.posteriors.transition import (
     condition_transition,
     fitted_transition,
     predict_transition,
+    transition_covariance,
 )
 
 __all__ = [
@@ -82,4 +83,5 @@ __all__ = [
     "reward_offset",
     "second_moment",
     "target_mean",
+    "transition_covariance",
 ]

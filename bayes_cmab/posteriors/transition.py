@@ -74,14 +74,36 @@ def predict_transition(
     actions: Float[Array, "k q"],
 ) -> tuple[Float[Array, "k d"], Float[Array, "k d"]]:
     """Return the posterior mean and variance of ``h(s, a)`` for a set of actions."""
+    _, whitened = _whitened_query(model, posterior, context, actions)
+    mean = jnp.einsum("jkm,jm->kj", whitened, posterior.whitened)
+    variance = model.prior_variance(posterior.hyper)[None, :] - jnp.sum(whitened**2, axis=2).T
+    return mean, variance
+
+
+def transition_covariance(
+    model: TransitionModel,
+    posterior: TransitionPosterior,
+    context: Float[Array, " p"],
+    actions: Float[Array, "k q"],
+) -> Float[Array, "d k k"]:
+    """Return the posterior covariance of ``h`` between the actions, by dimension of r."""
+    contexts, whitened = _whitened_query(model, posterior, context, actions)
+    prior = model.gram(posterior.hyper, contexts, actions, contexts, actions)
+    return prior - whitened @ whitened.transpose(0, 2, 1)
+
+
+def _whitened_query(
+    model: TransitionModel,
+    posterior: TransitionPosterior,
+    context: Float[Array, " p"],
+    actions: Float[Array, "k q"],
+) -> tuple[Float[Array, "k p"], Float[Array, "d k N"]]:
+    """Return the context repeated, and ``L^-1 k(X, (s, a))`` by dimension of r."""
     contexts = jnp.broadcast_to(context[None, :], (actions.shape[0], context.shape[0]))
     gram = model.gram(posterior.hyper, contexts, actions, posterior.contexts, posterior.actions)
     used = row_mask(posterior.size, gram.shape[2])
     gram = jnp.where(used[None, None, :], gram, 0.0)
-    whitened = jnp.einsum("jkn,jmn->jkm", gram, posterior.factors.inverse)
-    mean = jnp.einsum("jkm,jm->kj", whitened, posterior.whitened)
-    variance = model.prior_variance(posterior.hyper)[None, :] - jnp.sum(whitened**2, axis=2).T
-    return mean, variance
+    return contexts, jnp.einsum("jkn,jmn->jkm", gram, posterior.factors.inverse)
 
 
 def fitted_transition(
