@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import tables
 
-from bayes_cmab.ledger import summarise_trials
-from bayes_cmab.summary import half_width
+from bayes_cmab.ledger import difference, summarise_trials
+from bayes_cmab.summary import half_width, interval_factor
 
 HEAD = """# Fixed, fitted and marginalised hyperparameters
 
@@ -30,7 +30,8 @@ quantile.
 
 """
 DIFFERENCES = """
-Differences of the sums of mean rewards in the same trials, with 95% intervals.
+Differences of the sums of mean rewards in the same trials, with 95% intervals; bold where they exclude
+zero, none corrected for the number of comparisons.
 
 """
 COVERAGE = """
@@ -86,13 +87,14 @@ IMPspec 0.06 to 0.07).
 INFERENCES = ("fixed", "map1", "map", "svi", "nuts")
 CALIBRATED = ("fixed", "map", "svi", "nuts")
 PAIRS = (
-    *(("map1", "fixed"), ("map", "fixed"), ("map", "map1"), ("svi", "map")),
-    *(("nuts", "fixed"), ("nuts", "map1"), ("nuts", "map")),
+    *(("map", "fixed"), ("map", "map1"), ("svi", "map")),
+    *(("svi", "fixed"), ("svi", "nuts"), ("nuts", "fixed"), ("nuts", "map")),
 )
 FITTED_LOWER = 2.0
 """Nats below the best mode from which a fit counts as trapped."""
 LEVELS = (50, 80, 95)
 TRIALS, BETA = 30, 0.25
+NORMAL_95 = 1.959964
 
 
 def scene_tables(frame: pd.DataFrame) -> list[str]:
@@ -143,6 +145,9 @@ def scene_tables(frame: pd.DataFrame) -> list[str]:
                 for n in names
             ]
         )
+    differences.append(
+        ["**mean of the cells**", *(mean_of_cells(frame, *pair) for pair in columns)]
+    )
     header = ["", *INFERENCES]
     heads = [
         f"{name.removeprefix('cbmp-')} over {base.removeprefix('cbmp-')}" for name, base in columns
@@ -157,6 +162,14 @@ def scene_tables(frame: pd.DataFrame) -> list[str]:
         COSTS,
         tables.markdown(costs, header),
     ]
+
+
+def mean_of_cells(frame: pd.DataFrame, agent: str, other: str) -> str:
+    """Return the mean of the differences over the cells with its 95% interval, as text."""
+    cells = difference(frame, agent, other)
+    error = np.sqrt((((cells.high - cells.low) / 2.0 / interval_factor(TRIALS)) ** 2).sum())
+    mean, half = cells.difference.mean(), NORMAL_95 * error / len(cells)
+    return tables.interval(mean, mean - half, mean + half)
 
 
 def beta_table(frame: pd.DataFrame) -> str:
