@@ -30,8 +30,8 @@ quantile.
 
 """
 DIFFERENCES = """
-Differences of the sums of mean rewards in the same trials, with 95% intervals; bold where they exclude
-zero, none corrected for the number of comparisons.
+Differences of the sums of mean rewards in the same trials, with 95% intervals; bold where they
+exclude zero, none corrected for the number of comparisons.
 
 """
 COVERAGE = """
