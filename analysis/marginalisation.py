@@ -5,6 +5,7 @@ python analysis/marginalisation.py
 
 import numpy as np
 import pandas as pd
+import reward_part
 import tables
 
 from bayes_cmab.ledger import difference, summarise_trials
@@ -54,44 +55,17 @@ WEIGHTS = """
 Cumulative outcome.
 
 """
-REWARD_PART = """
-## The reward part alone
-
-P(r | s, a) is known exactly, so that only f is learned, from 50 unmatched outcomes and one outcome
-a round at a uniform context and action: at least {trials} trials (seed 3). Coverage of the 50, 80
-and 95% intervals of g.
-
-"""
-TRAPS = """
-## A trap of type-II fitting
-
-The reward model's posterior has poor modes, in which a lengthscale is long and what `f` does along
-it is noise. A search from the last result alone stays in one. CBMP-UCB in setting {setting} with 50
-unmatched outcomes, {trials} trials of seed 2 (`python analysis/traps.py`): share of the trials in
-which the mode in use after 25, 50 and 95 rounds was worse by more than {limit:g} in log posterior
-density than the best of 8 searches on the same data, and what the agents earned (sum of mean
-rewards).
-
-"""
-TRAPPED_DRAWS = """
-After 50 rounds the longest lengthscale is {trapped} where a fit is trapped and {sound} where
-it is not. NUTS on the data of the agent with one start: at most {most:.0%} of the draws, and
-{mean:.1%} on average, have one above 1.
-"""
-DISTANCE = """
-Mean over levels and rounds of |coverage - nominal| (published peers, for all of g: BayesIMP 0.25,
-IMPspec 0.06 to 0.07).
+BEST = """
+Each at the weight (in brackets) at which its mean reward was highest, of the weights that all have;
+as the weight was chosen on these trials, the means are a little too high, for all of them.
 
 """
 
 INFERENCES = ("fixed", "map1", "map", "svi", "nuts")
-CALIBRATED = ("fixed", "map", "svi", "nuts")
 PAIRS = (
     *(("map", "fixed"), ("map", "map1"), ("svi", "map")),
     *(("svi", "fixed"), ("svi", "nuts"), ("nuts", "fixed"), ("nuts", "map")),
 )
-FITTED_LOWER = 2.0
-"""Nats below the best mode from which a fit counts as trapped."""
 LEVELS = (50, 80, 95)
 TRIALS, BETA = 30, 0.25
 NORMAL_95 = 1.959964
@@ -188,73 +162,29 @@ def beta_table(frame: pd.DataFrame) -> str:
     return tables.markdown(rows, ["", "", *(f"β = {beta:g}" for beta in betas)])
 
 
-def calibration_tables() -> list[str]:
-    """Return coverage of the reward part, and its mean distance from the nominal levels."""
-    frame = pd.read_csv(tables.FOLDER / "calibration.csv")
-    levels = [str(level) for level in LEVELS]
-    means = frame.groupby(["setting", "rounds", "inference"])[levels].mean()
-    rows, distances = [], []
-    for setting, group in means.groupby("setting"):
-        for rounds in sorted(frame.rounds.unique()):
-            rows.append(
-                [f"{setting}, after {rounds}"]
-                + [
-                    " / ".join(f"{x:.2f}" for x in group.loc[setting, rounds, i])
-                    for i in CALIBRATED
-                ]
-            )
-        distance = (group - np.array(LEVELS) / 100.0).abs().mean(axis=1)
-        by_inference = distance.groupby("inference").mean()
-        distances.append([setting, *(f"{by_inference[i]:.3f}" for i in CALIBRATED)])
-    count = frame.groupby(["setting", "rounds", "inference"]).size().min()
-    return [
-        REWARD_PART.format(trials=count),
-        tables.markdown(rows, ["", *CALIBRATED]),
-        DISTANCE,
-        tables.markdown(distances, ["", *CALIBRATED]),
-    ]
-
-
-def span(values: pd.Series) -> str:
-    """Return the least and the largest value as text."""
-    return f"{values.min():.1f} to {values.max():.1f}"
-
-
-def trap_tables() -> list[str]:
-    """Return how often type-II fitting is trapped, by the number of its starts."""
-    parts = []
-    for setting, frame in pd.read_csv(tables.FOLDER / "traps.csv").groupby("setting"):
-        complete = frame.groupby("trial").filter(lambda own: own.starts.nunique() == 3)
-        one = complete[complete.starts == 1].set_index("trial")
-        rows = []
-        for starts, group in complete.groupby("starts"):
-            gaps = group[[c for c in group if c.startswith("gap")]]
-            paired = (group.set_index("trial").mean_reward - one.mean_reward).to_numpy()
-            half = float(half_width(paired))
-            rows.append(
-                [
-                    f"{starts} start{'s' * (starts > 1)}",
-                    " / ".join(f"{share:.0%}" for share in (gaps > FITTED_LOWER).mean()),
-                    f"{group.mean_reward.mean():.1f} ({group.mean_reward.quantile(0.05):.0f})",
-                    ""
-                    if starts == 1
-                    else f"{paired.mean():+.1f} [{paired.mean() - half:+.1f}, "
-                    f"{paired.mean() + half:+.1f}]",
-                ]
-            )
-        heads = ["", "trapped after 25 / 50 / 95", "reward (0.05 quantile)", "over 1 start"]
-        draws = one.long_draws
-        parts += [
-            TRAPS.format(setting=setting, trials=len(one), limit=FITTED_LOWER),
-            tables.markdown(rows, heads),
-            TRAPPED_DRAWS.format(
-                trapped=span(complete[complete.gap_50 > FITTED_LOWER].longest_50),
-                sound=span(complete[complete.gap_50 <= FITTED_LOWER].longest_50),
-                most=draws.max(),
-                mean=draws.mean(),
-            ),
-        ]
-    return parts
+def best_table(frame: pd.DataFrame, agents: tuple[str, ...]) -> str:
+    """Return each agent at the weight with its highest mean reward, and paired differences."""
+    first, *others = agents
+    rows = []
+    for (setting, offline), here in frame.groupby(["setting", "offline"]):
+        own = here[here.agent.isin(agents)]
+        if set(own.agent) != set(agents):
+            continue
+        shared = set.intersection(*(set(group.beta) for _, group in own.groupby("agent")))
+        wide = own[own.beta.isin(shared)].pivot_table(
+            index="trial", columns=["agent", "beta"], values="mean_reward"
+        )
+        best = {agent: wide[agent].mean().idxmax() for agent in agents}
+        gaps = []
+        for other in others:
+            paired = (wide[first][best[first]] - wide[other][best[other]]).dropna().to_numpy()
+            mean, half = float(paired.mean()), float(half_width(paired))
+            gaps.append(tables.interval(mean, mean - half, mean + half))
+        weights = [f"{wide[agent][best[agent]].mean():.1f} ({best[agent]:g})" for agent in agents]
+        rows.append([f"{setting}, m = {offline}", *weights, *gaps])
+    names = [agent.removeprefix("cbmp-") for agent in agents]
+    heads = [f"{names[0]} over {name}" for name in names[1:]]
+    return tables.markdown(rows, ["", *names, *heads])
 
 
 def page() -> str:
@@ -267,11 +197,18 @@ def page() -> str:
     parts += scene_tables(mine[mine.beta == BETA])
     moved = mine[mine.beta != BETA].agent.unique()
     if len(moved):
-        parts += [WEIGHTS, beta_table(mine[mine.agent.isin(moved)])]
+        parts += [WEIGHTS, beta_table(mine[mine.agent.isin(moved)]), BEST]
+        parts += [best_table(mine, ("cbmp-map", "cbmp-fixed")), "\n"]
+        parts += [
+            best_table(
+                mine[mine.setting.isin(["B", "C"]) & (mine.offline == 50)],
+                ("cbmp-nuts", "cbmp-fixed", "cbmp-map"),
+            )
+        ]
     if (tables.FOLDER / "traps.csv").exists():
-        parts += trap_tables()
+        parts += reward_part.trap_tables()
     if (tables.FOLDER / "calibration.csv").exists():
-        parts += calibration_tables()
+        parts += reward_part.calibration_tables()
     return "".join(parts)
 
 
