@@ -14,6 +14,7 @@ from bayes_cmab.models import (
 from bayes_cmab.moments import Moments, assemble_moments
 from bayes_cmab.posteriors import (
     EmbeddingPosterior,
+    Predicted,
     RewardPosterior,
     Targets,
     TransitionPosterior,
@@ -121,19 +122,17 @@ def gaussian_transition_moments(
     ``variance_reward = kappa_f(N, N) + 2 Cov(f(N), b) + Var b`` and
     ``variance_transition = Var_h[m_f(N(h, S))]``, all in closed form.
     """
-    m, V = predict_transition(transition_model, transition, context, actions)
-    S = transition.hyper.transition_noise
-    V = jnp.maximum(V, 0.0)
-    mean, variance_reward = atom_moments(reward_model, reward, m, V + S[None, :])
+    at = predict_transition(transition_model, transition, context, actions)
+    mean, variance_reward = atom_moments(reward_model, reward, at.mean, at.spread)
 
-    def moved(at: tuple[Array, Array]) -> Array:
-        return variance_of_smoothed_mean(reward_model, reward, *at, S)
+    def moved(one: Predicted) -> Array:
+        return variance_of_smoothed_mean(reward_model, reward, *one)
 
     return assemble_moments(
         mean=mean,
         reward=variance_reward,
         embedding=jnp.zeros(actions.shape[0]),
-        transition=lax.map(moved, (m, V)),  # one matrix of pairs at a time stays in the cache
+        transition=lax.map(moved, at),  # one matrix of pairs at a time stays in the cache
         moment=jnp.zeros(()),
         scale=jnp.maximum(reward.hyper.reward_variance, reward.hyper.mean_variance),
     )
@@ -148,7 +147,7 @@ def plug_in_moments(
     actions: Float[Array, "k q"],
 ) -> Moments:
     """Return the reward GP's moments at ``m(s, a)``, as if r were its own mean: ``f(E[r])``."""
-    m, _ = predict_transition(transition_model, transition, context, actions)
+    m = predict_transition(transition_model, transition, context, actions).mean
     mean, variance = atom_moments(reward_model, reward, m, jnp.zeros_like(m))
     nothing = jnp.zeros(actions.shape[0])
     return assemble_moments(

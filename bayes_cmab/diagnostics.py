@@ -52,6 +52,8 @@ DIMS = {
     "transition_scale_sa": ["r_dim"],
     "transition_noise_scale": ["r_dim"],
     "transition_noise": ["r_dim"],
+    "transition_noise_factor_s": ["r_dim", "s_dim", "knot"],
+    "transition_noise_factor_a": ["r_dim", "a_dim", "knot"],
     "outcome": ["obs_id"],
     "intermediate": ["obs_id", "r_dim"],
     "transition_context": ["transition_id", "s_dim"],

@@ -21,6 +21,7 @@ from bayes_cmab.linalg import row_mask
 from bayes_cmab.models import EmbeddingModel, RewardModel, TransitionModel
 from bayes_cmab.moments import Mixture, Moments
 from bayes_cmab.posteriors import (
+    Predicted,
     ResidualDraws,
     RewardPosterior,
     TransitionPosterior,
@@ -37,12 +38,11 @@ from bayes_cmab.posteriors.marginal_residual import TRANSITION_AXES, representat
 from bayes_cmab.residual import Atoms, residual_gram, residual_moments, sample_residual
 
 
-class Predicted(NamedTuple):
+class AtDraw(NamedTuple):
     """What one draw of the transition says; ``there`` at the transitions, ``here`` at actions."""
 
-    there: Atoms
-    here: Atoms
-    noise: Float[Array, " d"]
+    there: Predicted
+    here: Predicted
 
 
 def predict_draw(
@@ -51,12 +51,12 @@ def predict_draw(
     intermediates: Float[Array, "N d"],
     context: Float[Array, " p"],
     actions: Float[Array, "k q"],
-) -> Predicted:
-    """Return ``h`` of one draw at the transitions and at the actions, and its noise."""
-    there = Atoms(*fitted_transition(transition, intermediates))
-    mean, variance = predict_transition(model, transition, context, actions)
-    here = Atoms(mean, jnp.maximum(variance, 0.0))
-    return Predicted(there, here, transition.hyper.transition_noise)
+) -> AtDraw:
+    """Return ``h`` of one draw and its noise at the transitions and at the actions."""
+    return AtDraw(
+        fitted_transition(model, transition, intermediates),
+        predict_transition(model, transition, context, actions),
+    )
 
 
 def mean_of_pair(
@@ -64,16 +64,15 @@ def mean_of_pair(
     reward: RewardPosterior,
     weights: Float[Array, "k N"],
     intermediates: Float[Array, "N d"],
-    predicted: Predicted,
+    predicted: AtDraw,
 ) -> Float[Array, " k"]:
     """Return the mean of ``g`` under one draw of each program, ``m_b + w' m_f(atoms)``."""
     hyper, data = reward.hyper, reward.points
     known = row_mask(reward.size, data.shape[0])
     alpha = jnp.where(known, reward_alpha(reward_model, reward), 0.0)
 
-    def smoothed(h: Atoms) -> Array:
-        variance = h.variance + predicted.noise[None, :]
-        return alpha @ reward_model.smoothed_gram(hyper, data, h.mean, variance)
+    def smoothed(h: Predicted) -> Array:
+        return alpha @ reward_model.smoothed_gram(hyper, data, h.mean, h.spread)
 
     residual = reward_model.gram(hyper, intermediates, data) @ alpha - smoothed(predicted.there)
     constant = reward_offset(reward_model, reward) + hyper.mean_variance * jnp.sum(alpha)
@@ -103,7 +102,7 @@ def averages(
     t, j, i = (representatives(weights[n], count) for n in ("reward", "transition", "embedding"))
     used = row_mask(state.embedding.size, state.intermediates.shape[0])
 
-    def prepared(index: tuple[Array, Array]) -> tuple[Predicted, Array]:
+    def prepared(index: tuple[Array, Array]) -> tuple[AtDraw, Array]:
         transition = pick(state.transition, TRANSITION_AXES, index[0])
         embedding = pick(state.embedding, EMBEDDING_AXES, index[1])
         e = embedding_weights(embedding_model, embedding, context, actions)
@@ -114,7 +113,7 @@ def averages(
 
     predicted, vectors = lax.map(prepared, (j, i))
 
-    def one(inputs: tuple[Array, Array, Predicted]) -> Moments:
+    def one(inputs: tuple[Array, Array, AtDraw]) -> Moments:
         own = inputs[2]
         return residual_moments(
             reward_model,
@@ -122,10 +121,7 @@ def averages(
             pick(state.reward, REWARD_AXES, inputs[0]),
             pick(state.embedding, EMBEDDING_AXES, inputs[1]),
             state.intermediates,
-            own.there,
-            own.here,
-            own.noise,
-            *(context, actions),
+            *(own.there, own.here, context, actions),
         )
 
     paired = lax.map(one, (t, i, predicted))
@@ -133,7 +129,7 @@ def averages(
     def row(index: Array) -> Array:
         reward = pick(state.reward, REWARD_AXES, index)
 
-        def mean(pair: tuple[Array, Predicted]) -> Array:
+        def mean(pair: tuple[Array, AtDraw]) -> Array:
             return mean_of_pair(reward_model, reward, pair[0], state.intermediates, pair[1])
 
         each: Array = lax.map(mean, (vectors, predicted))
@@ -219,12 +215,13 @@ def sample_residual_joint(
         embedding_model,
         pick(state.reward, REWARD_AXES, t),
         pick(state.embedding, EMBEDDING_AXES, i),
-        *(state.intermediates, at.there, at.here, at.noise, covariance),
+        *(state.intermediates, at.there, at.here, covariance),
         *(context, actions, key),
     )
 
 
 def mean_residual_gram(
+    model: TransitionModel,
     transition: TransitionPosterior,
     log_weight: Float[Array, " J"],
     intermediates: Float[Array, "N d"],
@@ -239,8 +236,7 @@ def mean_residual_gram(
 
     def one(index: Array) -> Array:
         own = pick(transition, TRANSITION_AXES, index)
-        mean, variance = fitted_transition(own, intermediates)
-        predicted = Atoms(mean, variance + own.hyper.transition_noise[None, :])
-        return residual_gram(intermediates, predicted, lengthscale, mask)
+        fitted = fitted_transition(model, own, intermediates)
+        return residual_gram(intermediates, Atoms(fitted.mean, fitted.spread), lengthscale, mask)
 
     return jnp.mean(lax.map(one, representatives(log_weight, count)), axis=0)

@@ -29,6 +29,7 @@ COLOURS = {
     "proposition": "#56B4E9",
     "residual": "#004D80",
     "additive": "#882255",
+    "varying": "#999933",
     "anova": "#117733",
     "cme": "#D55E00",
     "icme": "#E69F00",

@@ -14,6 +14,7 @@ from bayes_cmab.models import (
     AdditiveRewardModel,
     AnovaEmbeddingModel,
     EmbeddingModel,
+    HeteroscedasticTransitionModel,
     RewardModel,
 )
 from bayes_cmab.policies import (
@@ -81,10 +82,15 @@ POLICIES: dict[str, Entry] = {
         "CBMP-UCB (transition prior)",
         "the embedding corrects Gaussian processes for r; ANOVA kernels",
     ),
+    "varying": Entry(
+        lambda _: ResidualPolicy(transition=HeteroscedasticTransitionModel()),
+        "CBMP-UCB (transition prior, varying noise)",
+        "the same, with a noise of r that depends on context and action",
+    ),
     "additive": Entry(
         lambda _: ResidualPolicy(reward=AdditiveRewardModel()),
         "CBMP-UCB (transition prior, additive f)",
-        "the same, with main effects of the dimensions of r in f",
+        "as residual, with main effects of the dimensions of r in f",
     ),
     "anova": Entry(
         lambda _: EmbeddingPolicy(embedding=AnovaEmbeddingModel()),
@@ -128,7 +134,7 @@ POLICIES: dict[str, Entry] = {
 INFERENCES = ("fixed", "map", "map1", "svi", "nuts")
 """``map1`` fits from one start, the last result; it keeps poor modes, and is there to show it."""
 
-AVERAGED = ("cbmp", "residual", "additive", "anova", "cme")
+AVERAGED = ("cbmp", "residual", "varying", "additive", "anova", "cme")
 """Policies that can be averaged over draws of their hyperparameters."""
 
 

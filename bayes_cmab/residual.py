@@ -21,6 +21,7 @@ from bayes_cmab.models import EmbeddingModel, RewardModel
 from bayes_cmab.moments import Moments, assemble_moments, sample_normal
 from bayes_cmab.posteriors import (
     EmbeddingPosterior,
+    Predicted,
     RewardPosterior,
     embedding_covariance,
     embedding_weights,
@@ -139,9 +140,8 @@ def residual_moments(
     reward: RewardPosterior,
     embedding: EmbeddingPosterior,
     intermediates: Float[Array, "N d"],
-    at_transitions: Atoms,
-    at_actions: Atoms,
-    transition_noise: Float[Array, " d"],
+    there: Predicted,
+    here: Predicted,
     context: Float[Array, " p"],
     actions: Float[Array, "k q"],
 ) -> Moments:
@@ -155,30 +155,27 @@ def residual_moments(
     ----------
     reward, embedding : posteriors; the embedding's is that of the residual.
     intermediates : (N, d) of the transitions.
-    at_transitions, at_actions : mean and variance of ``h`` at the transitions and at the actions.
-    transition_noise : (d,) variances ``S``.
+    there, here : ``h`` and the noise variances ``S`` at the transitions and at the actions.
     context : (p,). actions : (k, q).
     """
-    noise = transition_noise[None, :]
     used = row_mask(embedding.size, intermediates.shape[0])
     e = embedding_weights(embedding_model, embedding, context, actions)
     parts = _about_f(
         *(reward_model, reward, jnp.where(used[None, :], e.weights, 0.0), intermediates),
-        Atoms(at_transitions.mean, at_transitions.variance + noise),
-        Atoms(at_actions.mean, at_actions.variance + noise),
+        *(Atoms(there.mean, there.spread), Atoms(here.mean, here.spread)),
         jointly=False,
     )
     moment = second_moment(reward_model, reward)
 
-    def moved(at: Atoms) -> Array:
-        return variance_of_smoothed_mean(reward_model, reward, *at, transition_noise)
+    def moved(at: Predicted) -> Array:
+        return variance_of_smoothed_mean(reward_model, reward, *at)
 
     largest = jnp.maximum(reward.hyper.reward_variance, reward.hyper.mean_variance)
     return assemble_moments(
         mean=parts.mean,
         reward=parts.prior - jnp.sum(parts.whitened**2, axis=1),
         embedding=(e.prior - e.explained) * moment,
-        transition=lax.map(moved, at_actions),  # a matrix of pairs each: one at a time
+        transition=lax.map(moved, here),  # a matrix of pairs each: one at a time
         moment=moment,
         scale=jnp.maximum(largest, moment * jnp.max(e.prior)),
     )
@@ -190,9 +187,8 @@ def sample_residual(
     reward: RewardPosterior,
     embedding: EmbeddingPosterior,
     intermediates: Float[Array, "N d"],
-    at_transitions: Atoms,
-    at_actions: Atoms,
-    transition_noise: Float[Array, " d"],
+    there: Predicted,
+    here: Predicted,
     covariance: Float[Array, "d k k"],
     context: Float[Array, " p"],
     actions: Float[Array, "k q"],
@@ -208,13 +204,12 @@ def sample_residual(
     ----------
     covariance : (d, k, k) of ``h`` between the actions; the others as in `residual_moments`.
     """
-    noise = transition_noise[None, :]
     used = row_mask(embedding.size, intermediates.shape[0])
     e = embedding_weights(embedding_model, embedding, context, actions)
-    here = Atoms(at_actions.mean, at_actions.variance + noise)
+    at = Atoms(here.mean, here.spread)
     parts = _about_f(
         *(reward_model, reward, jnp.where(used[None, :], e.weights, 0.0), intermediates),
-        *(Atoms(at_transitions.mean, at_transitions.variance + noise), here),
+        *(Atoms(there.mean, there.spread), at),
         jointly=True,
     )
     moment = second_moment(reward_model, reward)
@@ -228,6 +223,6 @@ def sample_residual(
 
     transition_key, key = jax.random.split(key)
     keys = jax.random.split(transition_key, covariance.shape[0])
-    h = jax.vmap(sample_normal)(keys, at_actions.mean.T, covariance).T
-    moved = smoothed(Atoms(h, jnp.broadcast_to(noise, h.shape))) - smoothed(here)
+    h = jax.vmap(sample_normal)(keys, here.mean.T, covariance).T
+    moved = smoothed(Atoms(h, here.noise)) - smoothed(at)
     return sample_normal(key, parts.mean + moved, about_f + rest * moment)

@@ -70,7 +70,7 @@ def leave_one_out_transition(
         precision = inverse.T @ inverse
         pulled = noise * (inverse.T @ whitened)  # r - m
         both = mask[:, None] & mask[None, :]
-        covariance = noise * jnp.eye(mask.shape[0]) - noise**2 * precision
+        covariance = jnp.diag(noise) - noise[:, None] * precision * noise[None, :]
         covariance = jnp.where(both, covariance, 0.0)
         left = jnp.where(mask, noise**2 * jnp.diagonal(precision), 1.0)  # S - V_ii
         mean = (r - pulled)[None, :] - covariance * (pulled / left)[:, None]
@@ -78,7 +78,7 @@ def leave_one_out_transition(
         return mean, variance
 
     columns = transitions.intermediates.T
-    noise = hyper.transition_noise
+    noise = model.noise(hyper, transitions.contexts, transitions.actions).T
     mean, variance = jax.vmap(one, out_axes=-1)(
         posterior.factors.inverse, posterior.whitened, columns, noise
     )
@@ -93,7 +93,7 @@ def transition_scores(
     ``1/2 (1 - 2 E k(r, R) + E k(R, R'))``, ``R, R' ~ N(m_{-i}, V_{-i} + S)``.
     """
     mean, variance = leave_one_out_transition(model, sites, transitions)
-    noise = model.hyperparameters(sites).transition_noise
+    noise = model.noise(model.hyperparameters(sites), transitions.contexts, transitions.actions)
     lengthscale = score_lengthscale(transitions)
     measure = Measure(jnp.zeros_like(lengthscale), jnp.ones_like(lengthscale))  # p = 0: not used
 
@@ -104,7 +104,7 @@ def transition_scores(
         return 0.5 * (1.0 - 2.0 * cross + own)
 
     index = jnp.arange(mean.shape[0])
-    left_out = mean[index, index], variance[index, index] + noise[None, :]
+    left_out = mean[index, index], variance[index, index] + noise
     return jax.vmap(one)(transitions.intermediates, *left_out)
 
 
@@ -120,14 +120,15 @@ def residual_scores(
     sum_j (C^-1)_ij (phi(r_j) - mu_0^{-i}(x_j)) / (C^-1)_ii``.
     """
     mean, variance = leave_one_out_transition(transition_model, sites, transitions)
-    noise = transition_model.hyperparameters(sites).transition_noise
+    hyper = transition_model.hyperparameters(sites)
+    noise = transition_model.noise(hyper, transitions.contexts, transitions.actions)
     precision = _precision(model, sites, transitions)
     weights = precision / jnp.diagonal(precision)[:, None]
     lengthscale = score_lengthscale(transitions)
 
     def one(inputs: tuple[Array, Array, Array]) -> Array:
         w, m, v = inputs
-        predicted = Atoms(m, v + noise[None, :])
+        predicted = Atoms(m, v + noise)
         gram = residual_gram(transitions.intermediates, predicted, lengthscale, transitions.mask)
         return 0.5 * (w @ gram @ w)
 

@@ -3,6 +3,7 @@
 from bayes_cmab.models.additive import AdditiveHyperparameters, AdditiveRewardModel
 from bayes_cmab.models.anova import AnovaEmbeddingModel, AnovaHyperparameters
 from bayes_cmab.models.embedding import DirectRewardModel, EmbeddingModel
+from bayes_cmab.models.heteroscedastic import HeteroscedasticTransitionModel
 from bayes_cmab.models.hyperparameters import (
     EmbeddingHyperparameters,
     RewardHyperparameters,
@@ -30,6 +31,7 @@ __all__ = [
     "EmbeddingHyperparameters",
     "EmbeddingModel",
     "EmbeddingPriors",
+    "HeteroscedasticTransitionModel",
     "LogNormal",
     "RewardHyperparameters",
     "RewardModel",

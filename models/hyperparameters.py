@@ -59,6 +59,8 @@ class TransitionHyperparameters(NamedTuple):
     weight_constant, weight_s, weight_a, weight_sa : (d,) variances of the components.
     lengthscale_s : (d, p). lengthscale_a : (d, q).
     transition_noise : (d,) variances.
+    noise_factor_s, noise_factor_a : (d, p, knots) and (d, q, knots) of a noise that varies, see
+        `HeteroscedasticTransitionModel`; None if it does not.
     """
 
     weight_constant: Float[Array, " d"]
@@ -68,3 +70,5 @@ class TransitionHyperparameters(NamedTuple):
     lengthscale_s: Float[Array, "d p"]
     lengthscale_a: Float[Array, "d q"]
     transition_noise: Float[Array, " d"]
+    noise_factor_s: Float[Array, "d p knots"] | None = None
+    noise_factor_a: Float[Array, "d q knots"] | None = None

@@ -58,9 +58,15 @@ class TransitionModel:
                     name = f"transition_lengthscale_{label}"
                     prior = priors.lengthscale.distribution()
                     sites[name] = numpyro.sample(name, prior.expand([width]).to_event(1))
+            sites |= self.noise_factors(p, q)
         hyper = self.hyperparameters(sites)
         numpyro.deterministic("transition_noise", hyper.transition_noise)
         numpyro.factor("transition_log_likelihood", self.log_likelihood(hyper, transitions))
+
+    def noise_factors(self, p: int, q: int) -> Sites:
+        """Sample what the noise has besides its scale: here nothing."""
+        del p, q
+        return {}
 
     def hyperparameters(self, sites: Sites) -> TransitionHyperparameters:
         """Return the hyperparameters that the program's sites stand for."""
@@ -117,8 +123,18 @@ class TransitionModel:
         self, hyper: TransitionHyperparameters, contexts: Rows, actions: Rows
     ) -> Float[Array, "d N N"]:
         """Return the covariance of the observed intermediates, per dimension."""
-        noise = hyper.transition_noise[:, None, None] * jnp.eye(contexts.shape[0])[None]
-        return self.gram(hyper, contexts, actions, contexts, actions) + noise
+        noise = self.noise(hyper, contexts, actions).T
+        diagonal = noise[:, :, None] * jnp.eye(contexts.shape[0])[None]
+        return self.gram(hyper, contexts, actions, contexts, actions) + diagonal
+
+    def noise(
+        self, hyper: TransitionHyperparameters, contexts: Rows, actions: Rows
+    ) -> Float[Array, "n d"]:
+        """Return the variance of the noise at rows: here it is the same everywhere."""
+        del actions
+        return jnp.broadcast_to(
+            hyper.transition_noise[None, :], (contexts.shape[0], *hyper.transition_noise.shape)
+        )
 
     def log_likelihood(
         self, hyper: TransitionHyperparameters, transitions: Transitions

@@ -59,7 +59,7 @@ def transition_hyper(d: int, noise: float = 1.0) -> TransitionHyperparameters:
         lengthscale_a=jnp.array([[0.7], [1.2]]),
         transition_noise=noise * jnp.array([0.1, 0.2]),
     )
-    return TransitionHyperparameters(*(field[:d] for field in full))
+    return jax.tree.map(lambda field: field[:d], full)
 
 
 class Rows(NamedTuple):
@@ -172,7 +172,7 @@ def condition(power: int, d: int, data: Rows, noise: float = 1.0) -> tuple[Any, 
 @jax.jit(static_argnums=(0, 1))
 def compute(
     power: int, d: int, data: Rows, noise: float
-) -> tuple[Moments, Moments, tuple[jax.Array, jax.Array]]:
+) -> tuple[Moments, Moments, posteriors.Predicted]:
     arguments = condition(power, d, data, noise)
     prediction = posteriors.predict_transition(TRANSITION, *arguments[3:])
     return (
@@ -184,7 +184,7 @@ def compute(
 
 def anova(data: Rows, j: int) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the dense posterior of h_j: its mean and variance at the actions, and its noise."""
-    h = TransitionHyperparameters(*(np.asarray(field)[j] for field in transition_hyper(2)))
+    h = jax.tree.map(lambda field: np.asarray(field)[j], transition_hyper(2))
 
     def kernel(s: np.ndarray, a: np.ndarray, t: np.ndarray, b: np.ndarray) -> np.ndarray:
         k_s, k_a = RBF(h.lengthscale_s)(s, t), RBF(h.lengthscale_a)(a, b)
@@ -228,7 +228,7 @@ class Reward:
 
 def test_predict_transition_equals_a_dense_gp() -> None:
     data = rows(2)
-    mean, variance = compute(1, 2, data, 1.0)[2]
+    mean, variance, _ = compute(1, 2, data, 1.0)[2]
     for j in range(2):
         expected_mean, expected_variance, _ = anova(data, j)
         np.testing.assert_allclose(mean[:, j], expected_mean, rtol=1e-9)
@@ -318,7 +318,7 @@ def test_gaussian_transition_moments_equal_monte_carlo_over_h_in_two_dimensions(
 @pytest.mark.parametrize("power", [1, 0])
 def test_plug_in_is_the_reward_gp_at_the_mean_of_r(power: int) -> None:
     data = rows(2)
-    got, (m, _) = compute(power, 2, data, 1.0)[1:]
+    got, (m, *_) = compute(power, 2, data, 1.0)[1:]
     reward = Reward(power, 2, data)
     np.testing.assert_allclose(got.mean, reward.mean(np.asarray(m)), rtol=1e-9)
     covariance = reward.covariance(np.asarray(m))
@@ -332,7 +332,7 @@ def test_without_noise_a_seen_action_has_the_reward_gp_at_its_intermediate(power
     s, a = data.s.copy(), data.a.copy()
     s[:3], a[:3] = CONTEXT[0], ACTIONS
     data = data._replace(transitions=Transitions.create(s, a, data.r, capacity=CAPACITY))
-    gaussian, plug_in, (m, V) = compute(power, 2, data, 1e-9)
+    gaussian, plug_in, (m, V, _) = compute(power, 2, data, 1e-9)
     np.testing.assert_allclose(m, data.r[:3], atol=1e-7)
     np.testing.assert_array_less(V, 1e-8)
     reward = Reward(power, 2, data)

@@ -66,6 +66,7 @@ agents = ["random", "oracle"]
 """
 
 
+@pytest.mark.slow
 def test_reproduce_runs_a_study_and_goes_on_from_its_tables(tmp_path):
     study, folder = tmp_path / "study.toml", tmp_path / "out"
     study.write_text(STUDY, encoding="utf-8")

@@ -120,6 +120,7 @@ def test_with_one_draw_a_joint_draw_is_that_of_the_fixed_agent() -> None:
     np.testing.assert_allclose(got, expected, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_joint_draws_visit_all_draws_by_their_weights() -> None:
     policy, draws, data = MarginalResidualPolicy(BASE, 2), make_draws(3), make_data(6)
     state = settle(policy, draws, data)[1]
@@ -226,7 +227,8 @@ def test_draws_that_are_not_fresh_are_weighted_by_what_they_have_gained() -> Non
         t = data.transitions
         lengthscale = jnp.broadcast_to(reference_lengthscale(t.intermediates, t.mask), (2,))
         weights = jax.nn.log_softmax(gained)
-        return mean_residual_gram(transition, weights, t.intermediates, lengthscale, t.mask, 3)
+        rows = (t.intermediates, lengthscale, t.mask)
+        return mean_residual_gram(BASE.transition, transition, weights, *rows, 3)
 
     given = jax.jit(lambda draws, fresh: policy.given("embedding", data, draws, fresh)[1].gram)
     got = given(settled.programs, {"transition": jnp.array(False)})

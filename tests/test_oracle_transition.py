@@ -16,6 +16,7 @@ from bayes_cmab.models import (
     RewardHyperparameters,
     RewardModel,
 )
+from bayes_cmab.posteriors import Predicted
 from bayes_cmab.residual import Atoms, residual_gram, residual_moments
 
 CASES = oracles.load("transition.json")["cases"]
@@ -31,9 +32,8 @@ def compute(
     embedding_hyper: EmbeddingHyperparameters,
     transitions: Transitions,
     outcomes: Outcomes,
-    there: Atoms,
-    here: Atoms,
-    noise: jax.Array,
+    there: Predicted,
+    here: Predicted,
     context: jax.Array,
     actions: jax.Array,
 ) -> dict[str, jax.Array]:
@@ -44,9 +44,9 @@ def compute(
         models[1], embedding_hyper, t.contexts, t.actions, t.size
     )
     moments = residual_moments(
-        *(*models, reward, embedding, t.intermediates, there, here, noise, context, actions)
+        *(*models, reward, embedding, t.intermediates, there, here, context, actions)
     )
-    predicted = Atoms(there.mean, there.variance + noise[None, :])
+    predicted = Atoms(there.mean, there.spread)
     gram = residual_gram(t.intermediates, predicted, reward_hyper.lengthscale_r, t.mask)
     return moments._asdict() | {"residual_gram": gram}
 
@@ -73,12 +73,16 @@ def test_every_expected_field_of_the_transition_oracle(index: int, padding: int)
             case["contexts"], case["actions"], case["intermediate"], capacity=n + padding
         ),
         Outcomes.create(case["outcome_intermediate"], case["outcome"], capacity=m + padding),
-        Atoms(pad(case["transition_mean"], padding), pad(case["transition_variance"], padding)),
-        Atoms(
+        Predicted(
+            pad(case["transition_mean"], padding),
+            pad(case["transition_variance"], padding),
+            jnp.broadcast_to(h["transition_noise"], (n + padding, d)),
+        ),
+        Predicted(
             jnp.asarray(case["query_transition_mean"], float),
             jnp.asarray(case["query_transition_variance"], float),
+            jnp.broadcast_to(h["transition_noise"], (len(case["query_actions"]), d)),
         ),
-        h["transition_noise"],
         jnp.asarray(case["query_context"], float),
         jnp.asarray(case["query_actions"], float),
     )

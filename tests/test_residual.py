@@ -11,6 +11,7 @@ from bayes_cmab.data import Outcomes, Transitions
 from bayes_cmab.models import EmbeddingModel, RewardModel, TransitionModel
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.moments import Moments
+from bayes_cmab.posteriors import Predicted
 from bayes_cmab.residual import Atoms, residual_gram, residual_moments, sample_residual
 
 REWARD, EMBEDDING, TRANSITION = RewardModel(), EmbeddingModel(), TransitionModel()
@@ -32,20 +33,20 @@ def all_moments(sites: Sites, far: bool) -> tuple[Moments, Moments, Moments]:
     hyper = EMBEDDING.hyperparameters(sites)
     embedding = posteriors.condition_embedding(EMBEDDING, hyper, t.contexts, t.actions, t.size)
     transition = posteriors.condition_transition(TRANSITION, TRANSITION.hyperparameters(sites), t)
-    noise = transition.hyper.transition_noise
 
-    def predict(context: jax.Array, action: jax.Array) -> Atoms:
-        m, v = posteriors.predict_transition(TRANSITION, transition, context, action[None])
-        return Atoms(m[0], v[0])
+    def predict(context: jax.Array, action: jax.Array) -> Predicted:
+        at = posteriors.predict_transition(TRANSITION, transition, context, action[None])
+        return Predicted(*(x[0] for x in at))
 
     there = jax.vmap(predict)(t.contexts, t.actions)
-    here = Atoms(*posteriors.predict_transition(TRANSITION, transition, CONTEXT, ACTIONS))
+    here = posteriors.predict_transition(TRANSITION, transition, CONTEXT, ACTIONS)
     if far:  # where f is zero, whatever the data
-        there, here = (Atoms(0.0 * a.mean + 1e4, 0.0 * a.variance) for a in (there, here))
-        noise = 0.0 * noise
+        there, here = (
+            Predicted(0.0 * a.mean + 1e4, 0.0 * a.variance, 0.0 * a.noise) for a in (there, here)
+        )
     models = (REWARD, EMBEDDING)
     residual = residual_moments(
-        *(*models, reward, embedding, t.intermediates, there, here, noise, CONTEXT, ACTIONS)
+        *(*models, reward, embedding, t.intermediates, there, here, CONTEXT, ACTIONS)
     )
     plain = moments.operator_moments(*models, reward, targets, embedding, CONTEXT, ACTIONS)
     gaussian = baselines.gaussian_transition_moments(
@@ -69,10 +70,10 @@ def far_draws(sites: Sites, key: jax.Array) -> tuple[jax.Array, jax.Array]:
     targets = posteriors.condition_targets(REWARD, reward, t.intermediates, t.size)
     hyper = EMBEDDING.hyperparameters(sites)
     embedding = posteriors.condition_embedding(EMBEDDING, hyper, t.contexts, t.actions, t.size)
-    there, here = (Atoms(jnp.full((n, 2), 1e4), jnp.zeros((n, 2))) for n in (10, 5))
+    there, here = (Predicted(jnp.full((n, 2), 1e4), *(jnp.zeros((2, n, 2)))) for n in (10, 5))
     models, still = (REWARD, EMBEDDING), jnp.stack([1e-20 * jnp.eye(5)] * 2)
     draw = sample_residual(
-        *(*models, reward, embedding, t.intermediates, there, here, jnp.zeros(2), still),
+        *(*models, reward, embedding, t.intermediates, there, here, still),
         *(CONTEXT, ACTIONS, key),
     )
     arguments = (*models, reward, targets, embedding, CONTEXT, ACTIONS)

@@ -45,15 +45,15 @@ MOMENTS = jax.jit(lambda state: POLICY.moments(state, CONTEXT, ACTIONS))
 
 def test_fitted_values_are_the_predictions_at_the_transitions() -> None:
     @jax.jit
-    def both(data: Data) -> tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]:
+    def both(data: Data) -> tuple[posteriors.Predicted, tuple[jax.Array, ...]]:
         t = data.transitions
         hyper = POLICY.transition.hyperparameters(SITES)
         known = posteriors.condition_transition(POLICY.transition, hyper, t)
         predict = jax.vmap(
             lambda s, a: posteriors.predict_transition(POLICY.transition, known, s, a[None])
         )
-        m, v = predict(t.contexts, t.actions)
-        return posteriors.fitted_transition(known, t.intermediates), (m[:, 0], v[:, 0])
+        fitted = posteriors.fitted_transition(POLICY.transition, known, t.intermediates)
+        return fitted, tuple(x[:, 0] for x in predict(t.contexts, t.actions))
 
     for got, expected in zip(*both(make_data(8)), strict=True):
         np.testing.assert_allclose(got[:8], expected[:8], rtol=1e-9)

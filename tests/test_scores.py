@@ -43,7 +43,7 @@ def predicted(known: Transitions) -> tuple[jax.Array, jax.Array]:
     hyper = TRANSITION.hyperparameters(SITES)
     posterior = condition_transition(TRANSITION, hyper, known)
     predict = jax.vmap(lambda s, a: predict_transition(TRANSITION, posterior, s, a[None]))
-    mean, variance = predict(jnp.asarray(S), jnp.asarray(A))
+    mean, variance, _ = predict(jnp.asarray(S), jnp.asarray(A))
     return mean[:, 0], variance[:, 0]
 
 

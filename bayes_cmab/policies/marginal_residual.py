@@ -74,6 +74,7 @@ class MarginalResidualPolicy(DrawsPolicy[ResidualDraws]):
         log_weight = gained - own.at_fit
         lengthscale = reference_lengthscale(t.intermediates, t.mask)
         gram = mean_residual_gram(
+            self.base.transition,
             transition,
             log_weight - logsumexp(log_weight),
             t.intermediates,

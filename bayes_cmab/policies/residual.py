@@ -17,6 +17,7 @@ from bayes_cmab.moments import Moments
 from bayes_cmab.policies.base import Policy
 from bayes_cmab.posteriors import (
     EmbeddingPosterior,
+    Predicted,
     RewardPosterior,
     Targets,
     TransitionPosterior,
@@ -83,8 +84,8 @@ class ResidualPolicy(Policy[ResidualState]):
         t = data.transitions
         hyper = self.transition.hyperparameters(sites)
         transition = posteriors.condition_transition(self.transition, hyper, t)
-        fitted = posteriors.fitted_transition(transition, t.intermediates)
-        predicted = Atoms(fitted[0], fitted[1] + hyper.transition_noise[None, :])
+        fitted = posteriors.fitted_transition(self.transition, transition, t.intermediates)
+        predicted = Atoms(fitted.mean, fitted.spread)
         plain = reference_features(t)
         lengthscale = reference_lengthscale(t.intermediates, t.mask)
         reference = jnp.broadcast_to(lengthscale, (t.intermediates.shape[1],))
@@ -136,17 +137,18 @@ class ResidualPolicy(Policy[ResidualState]):
         return residual_moments(
             *(self.reward, self.embedding, state.reward, state.embedding),
             *(state.intermediates, *self._predicted(state, context, actions)),
-            *(state.transition.hyper.transition_noise, context, actions),
+            *(context, actions),
         )
 
     def _predicted(
         self, state: ResidualState, context: Array, actions: Array
-    ) -> tuple[Atoms, Atoms]:
+    ) -> tuple[Predicted, Predicted]:
         """Return what the transition GPs say at the transitions and at the actions."""
-        transition = state.transition
-        there = Atoms(*posteriors.fitted_transition(transition, state.intermediates))
-        here = Atoms(*posteriors.predict_transition(self.transition, transition, context, actions))
-        return there, here._replace(variance=jnp.maximum(here.variance, 0.0))
+        known = (self.transition, state.transition)
+        return (
+            posteriors.fitted_transition(*known, state.intermediates),
+            posteriors.predict_transition(*known, context, actions),
+        )
 
     @property
     def draws_jointly(self) -> bool:
@@ -163,7 +165,7 @@ class ResidualPolicy(Policy[ResidualState]):
         return sample_residual(
             *(self.reward, self.embedding, state.reward, state.embedding),
             *(state.intermediates, *self._predicted(state, context, actions)),
-            *(state.transition.hyper.transition_noise, covariance, context, actions),
+            *(covariance, context, actions),
             # The last of four keys, as a MarginalResidualPolicy spends three on its draws.
             jax.random.split(key, 4)[3],
         )

@@ -41,6 +41,7 @@ from bayes_cmab.posteriors.reward import (
     target_mean,
 )
 from bayes_cmab.posteriors.transition import (
+    Predicted,
     TransitionPosterior,
     append_transition,
     condition_transition,
@@ -53,6 +54,7 @@ __all__ = [
     "EmbeddingPosterior",
     "EmbeddingWeights",
     "MarginalPosterior",
+    "Predicted",
     "ResidualDraws",
     "RewardPosterior",
     "Targets",

@@ -25,6 +25,25 @@ class TransitionPosterior(NamedTuple):
     size: Int[Array, ""]
 
 
+class Predicted(NamedTuple):
+    """What the transition GPs say at rows: ``r = h + noise``, normal, dimensions independent.
+
+    Attributes
+    ----------
+    mean, variance : (n, d) of ``h``.
+    noise : (n, d) variances.
+    """
+
+    mean: Float[Array, "n d"]
+    variance: Float[Array, "n d"]
+    noise: Float[Array, "n d"]
+
+    @property
+    def spread(self) -> Float[Array, "n d"]:
+        """The variance of ``r``."""
+        return self.variance + self.noise
+
+
 def condition_transition(
     model: TransitionModel, hyper: TransitionHyperparameters, transitions: Transitions
 ) -> TransitionPosterior:
@@ -53,7 +72,7 @@ def append_transition(
     s, a = context[None, :], action[None, :]
     gram = model.gram(hyper, s, a, posterior.contexts, posterior.actions)[:, 0, :]
     seen = row_mask(i, gram.shape[1])
-    own = model.prior_variance(hyper) + hyper.transition_noise
+    own = model.prior_variance(hyper) + model.noise(hyper, s, a)[0]
     append = jax.vmap(append_row, in_axes=(0, 0, 0, None))
     factors, v, pivot = append(posterior.factors, jnp.where(seen[None, :], gram, 0.0), own, i)
     row = (intermediate - jnp.sum(v * posterior.whitened, axis=1)) / pivot
@@ -72,12 +91,13 @@ def predict_transition(
     posterior: TransitionPosterior,
     context: Float[Array, " p"],
     actions: Float[Array, "k q"],
-) -> tuple[Float[Array, "k d"], Float[Array, "k d"]]:
-    """Return the posterior mean and variance of ``h(s, a)`` for a set of actions."""
-    _, whitened = _whitened_query(model, posterior, context, actions)
+) -> Predicted:
+    """Return the posterior of ``h(s, a)`` for a set of actions."""
+    contexts, whitened = _whitened_query(model, posterior, context, actions)
     mean = jnp.einsum("jkm,jm->kj", whitened, posterior.whitened)
     variance = model.prior_variance(posterior.hyper)[None, :] - jnp.sum(whitened**2, axis=2).T
-    return mean, variance
+    noise = model.noise(posterior.hyper, contexts, actions)
+    return Predicted(mean, jnp.maximum(variance, 0.0), noise)
 
 
 def transition_covariance(
@@ -107,19 +127,20 @@ def _whitened_query(
 
 
 def fitted_transition(
-    posterior: TransitionPosterior, intermediates: Float[Array, "N d"]
-) -> tuple[Float[Array, "N d"], Float[Array, "N d"]]:
-    r"""Return the posterior mean and variance of ``h`` at the transitions themselves; ``O(d N^2)``.
+    model: TransitionModel, posterior: TransitionPosterior, intermediates: Float[Array, "N d"]
+) -> Predicted:
+    r"""Return the posterior of ``h`` at the transitions themselves; ``O(d N^2)``.
 
-    With ``A = K + S I``: ``K A^-1 r = r - S A^-1 r`` and ``diag(K - K A^-1 K) = S - S^2
-    diag(A^-1)``. What stands in the padding means nothing.
+    With ``A = K + S``, ``S`` diagonal: ``K A^-1 r = r - S A^-1 r`` and ``diag(K - K A^-1 K) = S -
+    S^2 diag(A^-1)``. What stands in the padding means nothing.
 
     Parameters
     ----------
     intermediates : (N, d) those that the GPs were conditioned on.
     """
-    noise = posterior.hyper.transition_noise[None, :]
+    noise = model.noise(posterior.hyper, posterior.contexts, posterior.actions)
     inverse = posterior.factors.inverse
     pulled = jnp.einsum("jnm,jn->mj", inverse, posterior.whitened)
     precision = jnp.sum(inverse**2, axis=1).T
-    return intermediates - noise * pulled, jnp.maximum(noise - noise**2 * precision, 0.0)
+    variance = jnp.maximum(noise - noise**2 * precision, 0.0)
+    return Predicted(intermediates - noise * pulled, variance, noise)
