@@ -59,7 +59,7 @@ NAMES = {
     "cme": "CME-UCB",
     "gp": "GP-UCB on `(s, a)`, without `r`",
 }
-AGENTS = (*(f"{name}-map" for name in NAMES), "cbmp-nuts", "residual-nuts")
+AGENTS = (*(f"{name}-map" for name in NAMES), "cbmp-nuts", "varying-nuts")
 LEVELS, CHECKPOINTS = (50, 80, 95), (20, 50, 100)
 
 
@@ -124,7 +124,7 @@ def main() -> None:
     """Write the page."""
     every = tables.STUDY.trials()
     frame = every[(every.beta == BETA) & every.agent.isin(AGENTS)]
-    text = page(frame, ("residual-map", "residual-nuts"))
+    text = page(frame, ("varying-map", "residual-map", "varying-nuts"))
     (tables.FOLDER.parent.parent / "docs" / "embeddings.md").write_text(text, encoding="utf-8")
 
 

@@ -208,7 +208,8 @@ def page() -> str:
     order = [
         *(f"{name}-{how}" for name in ("cbmp", "cme") for how in INFERENCES),
         *(f"{name}-{how}" for name in ("icme", "gp", "gaussian") for how in ("fixed", "map")),
-        *("residual-fixed", "residual-map", "residual-nuts", "additive-map", "random", "oracle"),
+        *("residual-fixed", "residual-map", "varying-map", "varying-nuts", "additive-map"),
+        *("random", "oracle"),
     ]
     order = [name for name in order if name in set(frame.agent)]
     parts = [

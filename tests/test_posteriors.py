@@ -295,7 +295,7 @@ def test_without_outcomes_the_targets_keep_their_prior() -> None:
 
 def test_without_rows_the_transition_gp_predicts_its_prior() -> None:
     transitions, outcomes = (first(data, 0) for data in rows(6))
-    mean, variance = consequences(1, condition(1, transitions, outcomes))["transition"]
+    mean, variance, _ = consequences(1, condition(1, transitions, outcomes))["transition"]
     np.testing.assert_array_equal(mean, np.zeros((3, 2)))
     total = sum(np.asarray(weight) for weight in TRANSITION_HYPER[:4])
     np.testing.assert_allclose(variance, np.tile(total, (3, 1)), rtol=1e-12)
