@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         AnovaEmbeddingModel,
         DirectRewardModel,
         EmbeddingModel,
+        HeteroscedasticTransitionModel,
         RewardModel,
         TransitionModel,
     )
@@ -72,6 +73,7 @@ __all__ = [
     "Fixed",
     "FunctionPolicy",
     "Gate",
+    "HeteroscedasticTransitionModel",
     "KnownRewardPolicy",
     "LogarithmicBeta",
     "MarginalPolicy",
@@ -115,6 +117,7 @@ _HOMES = {
     "Fixed": "bayes_cmab.inference",
     "FunctionPolicy": "bayes_cmab.policies",
     "Gate": "bayes_cmab.inference.gate",
+    "HeteroscedasticTransitionModel": "bayes_cmab.models",
     "KnownRewardPolicy": "bayes_cmab.policies",
     "LogarithmicBeta": "bayes_cmab.acquisition",
     "MarginalPolicy": "bayes_cmab.policies",

@@ -39,7 +39,7 @@ CLASSES: dict[str, type] = {
         *(inference.Fit, inference.Fixed, inference.MAP, inference.NUTS, inference.SVI),
         *(inference.WarmStart, marginal.Inferred),
         *(models.AdditiveRewardModel, models.AnovaEmbeddingModel, models.DirectRewardModel),
-        models.EmbeddingModel,
+        *(models.EmbeddingModel, models.HeteroscedasticTransitionModel),
         *(models.RewardModel, models.TransitionModel),
         *(policies.DirectPolicy, policies.EmbeddingPolicy, policies.FunctionPolicy),
         *(policies.HyperparameterDraws, policies.KnownRewardPolicy, policies.MarginalPolicy),
