@@ -109,13 +109,8 @@ def page(frame: pd.DataFrame, agents: tuple[str, ...]) -> str:
     listed = "\n".join(f"| `{name}` | {NAMES[name]} |" for name in NAMES)
     parts = [HEAD.format(names=listed), REWARDS, by_scene(frame, names, rewards)]
     for agent in (name for name in agents if name in names):
-        others = [name for name in names if name != agent]
-        texts = {
-            (setting, offline, other): text
-            for other in others
-            for (setting, offline, _), text in tables.differences(frame, agent, other).items()
-        }
-        parts += [DIFFERENCES.format(agent=agent), by_scene(frame, others, texts)]
+        pairs = {other: (agent, other) for other in names if other != agent}
+        parts += [DIFFERENCES.format(agent=agent), tables.difference_table(frame, pairs)[0]]
     parts += [COVERAGE, by_scene(frame, names, covered), COSTS, by_scene(frame, names, costs)]
     return "".join(parts)
 

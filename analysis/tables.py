@@ -61,7 +61,7 @@ def difference_table(
     }
     lines = [
         [f"{setting}, m = {offline}", *(text.get((name, setting, offline), "") for name in found)]
-        for setting, offline in scenes(frame)
+        for setting, offline in scenes(pd.concat(found.values()) if found else frame)
     ]
     return markdown(lines, ["", *found]), {n: count(rows) for n, rows in found.items()}
 

@@ -123,7 +123,7 @@ def gaussian_transition_moments(
     ``variance_transition = Var_h[m_f(N(h, S))]``, all in closed form.
     """
     at = predict_transition(transition_model, transition, context, actions)
-    mean, variance_reward = atom_moments(reward_model, reward, at.mean, at.spread)
+    mean, variance_reward = atom_moments(reward_model, reward, *at.atoms)
 
     def moved(one: Predicted) -> Array:
         return variance_of_smoothed_mean(reward_model, reward, *one)

@@ -31,7 +31,7 @@ class Ledger:
     Parameters
     ----------
     folder : with ``<sweep>-trials.csv.gz`` and ``<sweep>-curves.csv.gz``.
-    identity : of the study, if it is to be checked, and written where there is none yet.
+    identity : of the study, if it is to be checked; written with the first cell.
 
     Raises
     ------
@@ -40,14 +40,12 @@ class Ledger:
     """
 
     def __init__(self, folder: Path, identity: dict[str, int] | None = None) -> None:
-        self.folder = folder
+        self.folder, self.identity = folder, identity
         path = folder / IDENTITY_FILE
-        if identity is None:
+        if identity is None or not path.exists():
             return
-        found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-        if found is None:
-            write_atomically(path, partial(write_json, content=identity))
-        elif found != identity:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found != identity:
             raise ValueError(
                 f"{path}: expected tables of {identity}, got those of {found}; choose another "
                 "folder"
@@ -101,6 +99,9 @@ class Ledger:
                 SECONDS: seconds,
             }
         )
+        if self.identity is not None:
+            path = self.folder / IDENTITY_FILE
+            write_atomically(path, partial(write_json, content=self.identity))
         for kind, rows in (("curves", curve(cell, data)), ("trials", sums)):
             frame = self._read(kind, (name,), list(rows.columns))
             others = frame[~_of_cell(frame, cell)]

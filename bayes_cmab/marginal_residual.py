@@ -35,7 +35,7 @@ from bayes_cmab.posteriors import (
 )
 from bayes_cmab.posteriors.marginal import EMBEDDING_AXES, REWARD_AXES, pick
 from bayes_cmab.posteriors.marginal_residual import TRANSITION_AXES, representatives
-from bayes_cmab.residual import Atoms, residual_gram, residual_moments, sample_residual
+from bayes_cmab.residual import mean_over_atoms, residual_gram, residual_moments, sample_residual
 
 
 class AtDraw(NamedTuple):
@@ -70,13 +70,10 @@ def mean_of_pair(
     hyper, data = reward.hyper, reward.points
     known = row_mask(reward.size, data.shape[0])
     alpha = jnp.where(known, reward_alpha(reward_model, reward), 0.0)
-
-    def smoothed(h: Predicted) -> Array:
-        return alpha @ reward_model.smoothed_gram(hyper, data, h.mean, h.spread)
-
-    residual = reward_model.gram(hyper, intermediates, data) @ alpha - smoothed(predicted.there)
+    there, here = (mean_over_atoms(reward_model, reward, at.atoms) for at in predicted)
+    residual = reward_model.gram(hyper, intermediates, data) @ alpha - there
     constant = reward_offset(reward_model, reward) + hyper.mean_variance * jnp.sum(alpha)
-    return constant + weights @ residual + smoothed(predicted.here)
+    return constant + weights @ residual + here
 
 
 class Averages(NamedTuple):
@@ -237,6 +234,6 @@ def mean_residual_gram(
     def one(index: Array) -> Array:
         own = pick(transition, TRANSITION_AXES, index)
         fitted = fitted_transition(model, own, intermediates)
-        return residual_gram(intermediates, Atoms(fitted.mean, fitted.spread), lengthscale, mask)
+        return residual_gram(intermediates, fitted.atoms, lengthscale, mask)
 
     return jnp.mean(lax.map(one, representatives(log_weight, count)), axis=0)

@@ -87,6 +87,9 @@ STYLE: dict[Any, Any] = {
 
 FORMATS = ("png", "pdf", "svg")
 
+LETTER = 0.06
+"""Width of a letter of the legend in inches, about."""
+
 
 @dataclass(frozen=True)
 class Statistic:
@@ -247,7 +250,9 @@ def _line(axis: Axes, agent: str, own: pd.DataFrame, shown: Statistic) -> None:
 def _legend(figure: Figure, frame: pd.DataFrame, shown: Statistic, columns: int) -> None:
     """Put the legend outside: beside a single column of panels, below several."""
     agents = list(frame["agent"].unique())
-    lines = -(-len(agents) // (2 * columns))
+    longest = max(len(agent_title(agent)) for agent in agents)
+    fitting = int(figure.get_figwidth() / (0.5 + LETTER * longest))
+    lines = -(-len(agents) // max(min(2 * columns, fitting), 1))
     least, most = frame["trials"].min(), frame["trials"].max()
     figure.legend(
         handles=[Line2D([], [], label=agent_title(a), **line_style(a)) for a in agents],

@@ -20,6 +20,7 @@ from bayes_cmab.linalg import row_mask
 from bayes_cmab.models import EmbeddingModel, RewardModel
 from bayes_cmab.moments import Moments, assemble_moments, sample_normal
 from bayes_cmab.posteriors import (
+    Atoms,
     EmbeddingPosterior,
     Predicted,
     RewardPosterior,
@@ -30,18 +31,6 @@ from bayes_cmab.posteriors import (
     second_moment,
 )
 from bayes_cmab.smoothing import variance_of_smoothed_mean
-
-
-class Atoms(NamedTuple):
-    """Normal distributions of r with independent dimensions.
-
-    Attributes
-    ----------
-    mean, variance : (n, d).
-    """
-
-    mean: Float[Array, "n d"]
-    variance: Float[Array, "n d"]
 
 
 def residual_gram(
@@ -86,6 +75,7 @@ def _about_f(
     model: RewardModel,
     reward: RewardPosterior,
     weights: Float[Array, "k N"],
+    used: Bool[Array, " N"],
     intermediates: Float[Array, "N d"],
     there: Atoms,
     here: Atoms,
@@ -96,11 +86,12 @@ def _about_f(
 
     Parameters
     ----------
-    weights : zero in the padding.
-    there, here : atoms at the transitions and at the actions, with the noise in their variance.
+    weights, used : of the transitions, and which of them there are.
+    there, here : atoms at the transitions and at the actions.
     jointly : whether the covariance between the actions is wanted.
     """
     hyper = reward.hyper
+    weights = jnp.where(used[None, :], weights, 0.0)
 
     def gram(x: Atoms, y: Atoms) -> Array:
         return model.expected_gram(hyper, *x, *y)
@@ -161,8 +152,7 @@ def residual_moments(
     used = row_mask(embedding.size, intermediates.shape[0])
     e = embedding_weights(embedding_model, embedding, context, actions)
     parts = _about_f(
-        *(reward_model, reward, jnp.where(used[None, :], e.weights, 0.0), intermediates),
-        *(Atoms(there.mean, there.spread), Atoms(here.mean, here.spread)),
+        *(reward_model, reward, e.weights, used, intermediates, there.atoms, here.atoms),
         jointly=False,
     )
     moment = second_moment(reward_model, reward)
@@ -206,23 +196,27 @@ def sample_residual(
     """
     used = row_mask(embedding.size, intermediates.shape[0])
     e = embedding_weights(embedding_model, embedding, context, actions)
-    at = Atoms(here.mean, here.spread)
     parts = _about_f(
-        *(reward_model, reward, jnp.where(used[None, :], e.weights, 0.0), intermediates),
-        *(Atoms(there.mean, there.spread), at),
+        *(reward_model, reward, e.weights, used, intermediates, there.atoms, here.atoms),
         jointly=True,
     )
     moment = second_moment(reward_model, reward)
     rest = embedding_covariance(embedding_model, embedding, context, actions)
     about_f = parts.prior - parts.whitened @ parts.whitened.T
-    known = row_mask(reward.size, reward.points.shape[0])
-    alpha = jnp.where(known, reward_alpha(reward_model, reward), 0.0)
-
-    def smoothed(atoms: Atoms) -> Array:
-        return alpha @ reward_model.smoothed_gram(reward.hyper, reward.points, *atoms)
-
     transition_key, key = jax.random.split(key)
     keys = jax.random.split(transition_key, covariance.shape[0])
     h = jax.vmap(sample_normal)(keys, here.mean.T, covariance).T
-    moved = smoothed(Atoms(h, here.noise)) - smoothed(at)
-    return sample_normal(key, parts.mean + moved, about_f + rest * moment)
+    given_h, averaged = (
+        mean_over_atoms(reward_model, reward, atoms) for atoms in (Atoms(h, here.noise), here.atoms)
+    )
+    mean = parts.mean + given_h - averaged
+    return sample_normal(key, mean, about_f + rest * moment)
+
+
+def mean_over_atoms(
+    model: RewardModel, reward: RewardPosterior, atoms: Atoms
+) -> Float[Array, " n"]:
+    """Return ``m_f`` averaged over each atom, without the constant mean."""
+    known = row_mask(reward.size, reward.points.shape[0])
+    alpha = jnp.where(known, reward_alpha(model, reward), 0.0)
+    return alpha @ model.smoothed_gram(reward.hyper, reward.points, *atoms)

@@ -17,8 +17,8 @@ from bayes_cmab.linalg import factorise
 from bayes_cmab.models import EmbeddingModel, TransitionModel
 from bayes_cmab.models.embedding import reference_lengthscale
 from bayes_cmab.models.priors import Sites
-from bayes_cmab.posteriors import condition_transition
-from bayes_cmab.residual import Atoms, residual_gram
+from bayes_cmab.posteriors import Atoms, condition_transition
+from bayes_cmab.residual import residual_gram
 
 
 def score_lengthscale(transitions: Transitions) -> Float[Array, " d"]:

@@ -110,7 +110,7 @@ def test_tables_are_the_same_bytes_each_time(ledger, tmp_path):
 
 
 def test_tables_of_another_study_are_refused(tmp_path):
-    Ledger(tmp_path, {"seed": 1})
+    Ledger(tmp_path, {"seed": 1}).add("some", CELL, results(2), 0.1)
     with pytest.raises(ValueError, match=r"ledger\.json: expected tables of .*2.*got .*1"):
         Ledger(tmp_path, {"seed": 2})
 

@@ -17,7 +17,7 @@ from bayes_cmab.models import (
     RewardModel,
 )
 from bayes_cmab.posteriors import Predicted
-from bayes_cmab.residual import Atoms, residual_gram, residual_moments
+from bayes_cmab.residual import residual_gram, residual_moments
 
 CASES = oracles.load("transition.json")["cases"]
 
@@ -46,8 +46,7 @@ def compute(
     moments = residual_moments(
         *(*models, reward, embedding, t.intermediates, there, here, context, actions)
     )
-    predicted = Atoms(there.mean, there.spread)
-    gram = residual_gram(t.intermediates, predicted, reward_hyper.lengthscale_r, t.mask)
+    gram = residual_gram(t.intermediates, there.atoms, reward_hyper.lengthscale_r, t.mask)
     return moments._asdict() | {"residual_gram": gram}
 
 

@@ -99,6 +99,18 @@ def test_the_mean_has_a_band_and_the_quantile_and_a_single_trial_have_none():
     assert bands(plot_cumulative(results(("C",), (0,), trials=1))) == 0
 
 
+def test_a_legend_of_long_names_stays_inside_the_figure():
+    agents = (
+        *("cbmp-fixed", "cbmp-map", "cbmp-nuts", "cme-map", "varying-map", "gp-map"),
+        "gaussian-map",
+    )
+    figure = plot_cumulative(results(agents=agents))
+    figure.draw_without_rendering()
+    box = figure.legends[0].get_window_extent()
+    assert box.x0 >= 0.0
+    assert box.x1 <= figure.bbox.x1
+
+
 def test_labels_of_the_other_figures():
     quantile = plot_cumulative(results(), "quantile")
     assert quantile.legends[0].get_title().get_text() == "0.05 quantile of 4 trials"

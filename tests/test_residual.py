@@ -11,8 +11,8 @@ from bayes_cmab.data import Outcomes, Transitions
 from bayes_cmab.models import EmbeddingModel, RewardModel, TransitionModel
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.moments import Moments
-from bayes_cmab.posteriors import Predicted
-from bayes_cmab.residual import Atoms, residual_gram, residual_moments, sample_residual
+from bayes_cmab.posteriors import Atoms, Predicted
+from bayes_cmab.residual import residual_gram, residual_moments, sample_residual
 
 REWARD, EMBEDDING, TRANSITION = RewardModel(), EmbeddingModel(), TransitionModel()
 RNG = np.random.default_rng(3)

@@ -1,7 +1,7 @@
 """The application, and what every command does before and after its work."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from typing import Annotated
@@ -38,6 +38,23 @@ def command() -> Iterator[None]:
             message = f"a worker was killed (out of memory?); {AGAIN}"
         typer.echo(f"error: {message}", err=True)
         raise typer.Exit(1) from error
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[int, int, str], None]]:
+    """Show a bar on standard error, quiet without a terminal: tell it done, in all, and what."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(
+        *columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal
+    ) as progress:
+        task = progress.add_task("")
+        yield lambda done, total, what: progress.update(
+            task, completed=done, total=total, description=what
+        )
 
 
 def _version(wanted: bool) -> None:

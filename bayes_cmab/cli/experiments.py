@@ -7,9 +7,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from bayes_cmab.cli.base import app, command
+from bayes_cmab.cli.base import app, command, progress_bar
 from bayes_cmab.cli.options import (
     AGENTS_HELP,
     BETA_HELP,
@@ -206,22 +205,16 @@ def _split[T](values: list[str], kind: Callable[[str], T], option: str) -> tuple
 def _run(sweep: "Sweep", folder: Path, workers: int | None, no_cache: bool) -> "Results":
     """Run what a folder lacks of a sweep, with a progress bar, and load its results."""
     from platformdirs import user_cache_path
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from bayes_cmab.experiment import run_sweep
     from bayes_cmab.storage import load_sweep
 
-    console = Console(stderr=True)
-    columns = (TextColumn("chunks of trials"), BarColumn(), MofNCompleteColumn())
-    with Progress(
-        *columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task("")
+    with progress_bar() as tell:
         run_sweep(
             sweep,
             folder,
             workers=workers,
             cache=None if no_cache else user_cache_path("bayes_cmab") / "jax",
-            report=lambda done, total: progress.update(task, completed=done, total=total),
+            report=lambda done, total: tell(done, total, "chunks of trials"),
         )
     return load_sweep(sweep, folder)

@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from bayes_cmab.cli.base import app, command
+from bayes_cmab.cli.base import app, command, progress_bar
 from bayes_cmab.cli.options import OUTPUT, RUNNING, Json, NoCache, Workers, option
 from bayes_cmab.tables import print_json, print_rows, records, write_csv
 
@@ -63,12 +62,12 @@ def reproduce(
         failed = {}
         if not tables_only:
             cache = None if no_cache else user_cache_path("bayes_cmab") / "jax"
-            with _Bar() as bar:
-                failed = run_study(wanted, folder, workers=workers, cache=cache, report=bar.tell)
-        rows = Ledger(folder).trials()
+            with progress_bar() as tell:
+                failed = run_study(wanted, folder, workers=workers, cache=cache, report=tell)
+        ledger = Ledger(folder, wanted.identity)
+        rows = ledger.trials()
         if rows.empty:
             raise ValueError(f"{folder}: expected tables of trials, got none")
-        ledger = Ledger(folder, wanted.identity)
         summary = summarise_trials(rows)
         files = [
             write_csv(summary, folder / "summary.csv"),
@@ -93,34 +92,3 @@ def reproduce(
         if missing:
             typer.echo(f"{len(missing)} cells of the study are not in the tables")
         typer.echo(f"\nWritten to {folder}: {', '.join(path.name for path in files)}")
-
-
-class _Bar:
-    """A progress bar over the chunks of a study that names the cell, quiet without a terminal."""
-
-    def __init__(self) -> None:
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-        )
-
-        console = Console(stderr=True)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        self.progress = Progress(
-            *columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal
-        )
-        self.task = self.progress.add_task("")
-
-    def __enter__(self) -> "_Bar":
-        self.progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.progress.stop()
-
-    def tell(self, done: int, total: int, label: str) -> None:
-        """Show the chunks done and the cell that is run."""
-        self.progress.update(self.task, completed=done, total=total, description=label)

@@ -22,7 +22,7 @@ from bayes_cmab.posteriors import (
     Targets,
     TransitionPosterior,
 )
-from bayes_cmab.residual import Atoms, residual_gram, residual_moments, sample_residual
+from bayes_cmab.residual import residual_gram, residual_moments, sample_residual
 from bayes_cmab.scaling import Scales
 
 
@@ -85,11 +85,10 @@ class ResidualPolicy(Policy[ResidualState]):
         hyper = self.transition.hyperparameters(sites)
         transition = posteriors.condition_transition(self.transition, hyper, t)
         fitted = posteriors.fitted_transition(self.transition, transition, t.intermediates)
-        predicted = Atoms(fitted.mean, fitted.spread)
         plain = reference_features(t)
         lengthscale = reference_lengthscale(t.intermediates, t.mask)
         reference = jnp.broadcast_to(lengthscale, (t.intermediates.shape[1],))
-        return plain._replace(gram=residual_gram(t.intermediates, predicted, reference, t.mask))
+        return plain._replace(gram=residual_gram(t.intermediates, fitted.atoms, reference, t.mask))
 
     def condition(self, sites: Any, data: Data, scales: Scales) -> ResidualState:
         """Condition the three models."""

@@ -41,6 +41,7 @@ from bayes_cmab.posteriors.reward import (
     target_mean,
 )
 from bayes_cmab.posteriors.transition import (
+    Atoms,
     Predicted,
     TransitionPosterior,
     append_transition,
@@ -51,6 +52,7 @@ from bayes_cmab.posteriors.transition import (
 )
 
 __all__ = [
+    "Atoms",
     "EmbeddingPosterior",
     "EmbeddingWeights",
     "MarginalPosterior",

@@ -25,6 +25,18 @@ class TransitionPosterior(NamedTuple):
     size: Int[Array, ""]
 
 
+class Atoms(NamedTuple):
+    """Normal distributions of r with independent dimensions.
+
+    Attributes
+    ----------
+    mean, variance : (n, d).
+    """
+
+    mean: Float[Array, "n d"]
+    variance: Float[Array, "n d"]
+
+
 class Predicted(NamedTuple):
     """What the transition GPs say at rows: ``r = h + noise``, normal, dimensions independent.
 
@@ -39,9 +51,9 @@ class Predicted(NamedTuple):
     noise: Float[Array, "n d"]
 
     @property
-    def spread(self) -> Float[Array, "n d"]:
-        """The variance of ``r``."""
-        return self.variance + self.noise
+    def atoms(self) -> Atoms:
+        """The distributions of ``r``."""
+        return Atoms(self.mean, self.variance + self.noise)
 
 
 def condition_transition(
