@@ -30,6 +30,7 @@ COLOURS = {
     "residual": "#004D80",
     "additive": "#882255",
     "varying": "#999933",
+    "sharp": "#332288",
     "anova": "#117733",
     "cme": "#D55E00",
     "icme": "#E69F00",

@@ -92,6 +92,11 @@ POLICIES: dict[str, Entry] = {
         "CBMP-UCB (transition prior, additive f)",
         "as residual, with main effects of the dimensions of r in f",
     ),
+    "sharp": Entry(
+        lambda _: ResidualPolicy(AdditiveRewardModel(), HeteroscedasticTransitionModel()),
+        "CBMP-UCB (sharp)",
+        "as residual, with a varying noise of r and main effects in f",
+    ),
     "anova": Entry(
         lambda _: EmbeddingPolicy(embedding=AnovaEmbeddingModel()),
         "CBMP-UCB (ANOVA)",
@@ -134,7 +139,7 @@ POLICIES: dict[str, Entry] = {
 INFERENCES = ("fixed", "map", "map1", "svi", "nuts")
 """``map1`` fits from one start, the last result; it keeps poor modes, and is there to show it."""
 
-AVERAGED = ("cbmp", "residual", "varying", "additive", "anova", "cme")
+AVERAGED = ("cbmp", "residual", "varying", "additive", "sharp", "anova", "cme")
 """Policies that can be averaged over draws of their hyperparameters."""
 
 

@@ -66,7 +66,7 @@ class AdditiveRewardModel(RewardModel):
     Its methods take `AdditiveHyperparameters` where the base takes its own: each model is only
     ever given the hyperparameters that it made, which the types cannot say. Its sites are those of
     the base, and for d > 1 ``reward_main_lengthscale`` (d,) and ``reward_main_scale`` (d,),
-    standard deviations. With d = 1 there is nothing to add, and it is the base with another prior.
+    standard deviations. With d = 1 there is nothing to add: it is the base, with the base's priors.
 
     Attributes
     ----------
@@ -84,7 +84,8 @@ class AdditiveRewardModel(RewardModel):
 
     def __call__(self, outcomes: Outcomes) -> None:
         """Sample the hyperparameters and score the outcomes."""
-        d, priors, weight = outcomes.intermediates.shape[1], self.priors, self.priors.weight.root()
+        d, priors = outcomes.intermediates.shape[1], self.priors
+        weight = self._weight(d)
         wanted: list[tuple[str, LogNormal, bool]] = [
             ("reward_lengthscale", priors.lengthscale.scaled(d**0.25), True),
             ("reward_scale", weight, False),
@@ -121,9 +122,13 @@ class AdditiveRewardModel(RewardModel):
         rest = (plain.reward_noise, plain.mean_variance, plain.measure_mean, plain.measure_scale)
         return AdditiveHyperparameters(lengthscale, variance, *rest)
 
+    def _weight(self, d: int) -> LogNormal:
+        """Return the prior of each component's standard deviation."""
+        return self.priors.weight.root() if d > 1 else self.priors.scale
+
     def default_sites(self, d: int) -> Sites:
         """Return the medians of the priors, by site: the fixed agent's hyperparameters."""
-        scale = self.priors.weight.root().median
+        scale = self._weight(d).median
         sites = super().default_sites(d) | {"reward_scale": jnp.array(scale, float)}
         if d > 1:
             sites["reward_main_lengthscale"] = jnp.full(d, self.priors.lengthscale.median, float)

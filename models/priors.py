@@ -56,7 +56,7 @@ class RewardPriors:
 
 @dataclass(frozen=True)
 class AdditivePriors(RewardPriors):
-    """Priors of a reward model with main effects; ``scale`` is not used.
+    """Priors of a reward model with main effects; ``scale`` is used where d = 1 alone.
 
     Attributes
     ----------

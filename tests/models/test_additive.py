@@ -140,8 +140,11 @@ def test_one_outcome_at_a_time_gives_the_same_as_all_at_once() -> None:
 
 
 def test_with_one_dimension_it_is_the_plain_model() -> None:
-    assert set(MODEL.default_sites(1)) == set(PLAIN.default_sites(1))
-    sites = PLAIN.default_sites(1)
+    sites = MODEL.default_sites(1)
+    assert sites == PLAIN.default_sites(1)
+    outcomes = Outcomes.create(R[:, :1], Y[:, 0].sum() + R[:, 0] ** 2, capacity=9)
+    own, base = (log_density(m, (outcomes,), {}, sites)[0] for m in (MODEL, PLAIN))
+    np.testing.assert_allclose(own, base, rtol=1e-12)
     got = jax.jit(lambda: MODEL.gram(MODEL.hyperparameters(sites), X[:, :1], Y[:, :1]))()  # type: ignore[arg-type]
     expected = PLAIN.gram(PLAIN.hyperparameters(sites), X[:, :1], Y[:, :1])
     np.testing.assert_allclose(got, expected, rtol=1e-13)
