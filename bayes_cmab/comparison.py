@@ -24,6 +24,7 @@ from bayes_cmab.models import (
     AdditiveRewardModel,
     AnovaEmbeddingModel,
     EmbeddingModel,
+    HeteroscedasticTransitionModel,
     RewardModel,
     TransitionModel,
 )
@@ -73,9 +74,13 @@ TRANSITION_MODELS: dict[str, Candidate] = {
     "residual": Candidate(
         ResidualPolicy(), partial(residual_scores, TransitionModel(), AnovaEmbeddingModel())
     ),
+    "varying": Candidate(
+        ResidualPolicy(transition=HeteroscedasticTransitionModel()),
+        partial(residual_scores, HeteroscedasticTransitionModel(), AnovaEmbeddingModel()),
+    ),
 }
-"""Candidates: embeddings with a product or an ANOVA kernel, normal transition GPs, and the two
-together."""
+"""Candidates: embeddings with a product or an ANOVA kernel, normal transition GPs, the two
+together, and these with a noise of ``r`` that varies."""
 
 
 class Comparison(NamedTuple):

@@ -10,7 +10,11 @@ import pytest
 from bayes_cmab import posteriors
 from bayes_cmab.data import Transitions
 from bayes_cmab.kernels import Measure, expected_power_gram, rbf, smoothed_power_gram
-from bayes_cmab.models import AnovaEmbeddingModel, EmbeddingModel, TransitionModel
+from bayes_cmab.models import (
+    AnovaEmbeddingModel,
+    EmbeddingModel,
+    HeteroscedasticTransitionModel,
+)
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.posteriors import condition_transition, predict_transition
 from bayes_cmab.scores import (
@@ -26,8 +30,10 @@ RNG = np.random.default_rng(4)
 S, A = RNG.uniform(-1.0, 1.0, (2, N, 1))
 R = np.concatenate([np.sin(2 * S), S * A], axis=1) + 0.3 * RNG.standard_normal((N, D))
 DATA = Transitions.create(S, A, R, capacity=N + 2)
-TRANSITION, EMBEDDING = TransitionModel(), AnovaEmbeddingModel()
+TRANSITION, EMBEDDING = HeteroscedasticTransitionModel(), AnovaEmbeddingModel()
 SITES = TRANSITION.default_sites(1, 1, D) | EMBEDDING.default_sites(1, 1)
+SITES["transition_noise_factor_a"] = jnp.asarray(RNG.uniform(0.5, 2.0, (D, 1, 5)))
+NOISE = np.asarray(TRANSITION.noise(TRANSITION.hyperparameters(SITES), S, A))
 LENGTHSCALE = score_lengthscale(DATA)
 MEASURE = Measure(jnp.zeros(D), jnp.ones(D))
 
@@ -89,21 +95,19 @@ def test_the_score_of_an_embedding(model: EmbeddingModel) -> None:
 
 def test_the_score_of_normal_predictions() -> None:
     got = jax.jit(partial(transition_scores, TRANSITION, SITES))(DATA)
-    noise = np.asarray(TRANSITION.hyperparameters(SITES).transition_noise)
     for i in range(N):
         mean, variance = (np.asarray(x)[i : i + 1] for x in predicted(without(i)))
-        atom = (mean, variance + noise)
+        atom = (mean, variance + NOISE[i : i + 1])
         expected = 0.5 * (1 - 2 * cross(R[i : i + 1], *atom) + own(*atom, *atom))[0, 0]
         np.testing.assert_allclose(got[i], expected, rtol=1e-9)
 
 
 def test_the_score_of_the_embedding_that_corrects_them() -> None:
     got = jax.jit(partial(residual_scores, TRANSITION, EMBEDDING, SITES))(DATA)
-    noise = np.asarray(TRANSITION.hyperparameters(SITES).transition_noise)
     for i in range(N):
         w = embedding_weights(EMBEDDING, SITES, i)
         mean, variance = (np.asarray(x) for x in predicted(without(i)))
-        variance = variance + noise
+        variance = variance + NOISE
         keep = np.arange(N) != i
         # Atoms: the other points with weights w, their predictions with -w, the prediction at i.
         means = np.concatenate([R[keep], mean[keep], mean[i : i + 1]])
