@@ -79,11 +79,11 @@ Proposition has no result in A (and E): its variance becomes negative beyond rou
 
 """
 DEFAULT = """
-## The transition prior beside the paper's form
+## Our own model beside the paper's form
 
-`residual` corrects Gaussian processes for `r` by an embedding ([models](embeddings.md)); minus
-CBMP-UCB in the paper's form, CME-UCB, and the Gaussian transition model without an embedding, all
-fitted. {verdict}
+`sharp` corrects Gaussian processes for `r` by an embedding, with a noise of `r` that varies and
+main effects in `f` ([models](embeddings.md)); minus CBMP-UCB in the paper's form, CME-UCB, and the
+Gaussian transition model without an embedding, all fitted. {verdict}
 
 """
 COVERAGE = """
@@ -208,7 +208,7 @@ def page() -> str:
     order = [
         *(f"{name}-{how}" for name in ("cbmp", "cme") for how in INFERENCES),
         *(f"{name}-{how}" for name in ("icme", "gp", "gaussian") for how in ("fixed", "map")),
-        *("residual-fixed", "residual-map", "varying-map", "varying-nuts", "additive-map"),
+        *("sharp-fixed", "sharp-map", "sharp-nuts", "residual-fixed", "residual-map"),
         *("random", "oracle"),
     ]
     order = [name for name in order if name in set(frame.agent)]
@@ -217,7 +217,7 @@ def page() -> str:
         section(AHEAD, frame, {h: (f"cbmp-{h}", f"cme-{h}") for h in INFERENCES}),
         tails(frame, INFERENCES),
         unmatched(
-            frame, ["cbmp-fixed", "cbmp-map", "cbmp-nuts", "cme-fixed", "cme-map", "residual-map"]
+            frame, ["cbmp-fixed", "cbmp-map", "cbmp-nuts", "cme-fixed", "cme-map", "sharp-map"]
         ),
         section(SPREAD, first, {"gaussian over plugin": ("gaussian-fixed", "plugin-fixed")}),
         section(BOTH, frame, {h: (f"icme-{h}", f"cme-{h}") for h in ("fixed", "map")}),
@@ -225,7 +225,7 @@ def page() -> str:
         section(
             DEFAULT,
             frame,
-            {f"over {n}": ("residual-map", f"{n}-map") for n in ("cbmp", "cme", "gaussian")},
+            {f"over {n}": ("sharp-map", f"{n}-map") for n in ("cbmp", "cme", "gaussian")},
         ),
     ]
     covered = [name for name in order if name not in ("random", "oracle")]
