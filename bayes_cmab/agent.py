@@ -47,11 +47,13 @@ class Agent(Views):
     actions : (k, q), offered in every round; a DataFrame names the columns. Columns of strings,
         bools or pandas categories are categorical: see `bayes_cmab.columns`. Or a `Box`, whose
         candidates give the action's units.
-    policy : model and moments; by default a Gaussian process on ``f`` with the embedding below.
-    embedding : model of ``P(r | s, a)``, in place of a policy: ``"paper"`` (the default) has a
-        product of RBF kernels on ``s`` and ``a`` and the prior mean zero, ``"anova"`` main effects
-        and their product, ``"transition"`` corrects Gaussian processes for ``r`` by an embedding
-        (`ResidualPolicy`).
+    policy : model and moments; by default that of the embedding below.
+    embedding : in place of a policy, the name of one by its model of ``P(r | s, a)``.
+        ``"transition"`` (the default) corrects Gaussian processes for ``r``, whose noise varies
+        with ``s`` and ``a``, by an embedding, and ``f`` has main effects of the dimensions of
+        ``r`` (`ResidualPolicy`). ``"paper"`` has a product of RBF kernels on ``s`` and ``a`` and
+        the prior mean zero; it is the default with a known ``reward_function``. ``"anova"`` has
+        main effects and their product in its place.
     inference : of the hyperparameters. `Fixed` keeps them; `MAP` refits them at the asks whose
         number, from zero, is a multiple of its ``every``, if there is any data. `NUTS` and `SVI`
         draw them from their posterior; the agent averages over the draws, reweights them by every
@@ -119,7 +121,9 @@ class Agent(Views):
             columns=columns,
             contexts=contexts,
             box=actions if isinstance(actions, Box) else None,
-            policy=options.chosen_policy(policy, embedding),
+            policy=options.chosen_policy(
+                policy, embedding, known_reward=reward_function is not None
+            ),
             inference=inference,
             acquisition=acquisition,
             gate=gate,

@@ -13,7 +13,11 @@ from bayes_cmab.categories import Categories, is_table
 from bayes_cmab.columns import Columns
 from bayes_cmab.inference import MAP, NUTS, SVI, Fixed, Sampler
 from bayes_cmab.inference.gate import Gate
-from bayes_cmab.models import AnovaEmbeddingModel
+from bayes_cmab.models import (
+    AdditiveRewardModel,
+    AnovaEmbeddingModel,
+    HeteroscedasticTransitionModel,
+)
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.policies import (
     EmbeddingPolicy,
@@ -28,11 +32,13 @@ from bayes_cmab.validate import FloatArray, Numbers, as_positive, as_vector, one
 EMBEDDINGS: dict[str, Policy[Any]] = {
     "paper": EmbeddingPolicy(),
     "anova": EmbeddingPolicy(embedding=AnovaEmbeddingModel()),
-    "transition": ResidualPolicy(),
+    "transition": ResidualPolicy(AdditiveRewardModel(), HeteroscedasticTransitionModel()),
 }
-"""Models of ``P(r | s, a)`` by name; the reward model is the same in all of them."""
+"""Policies by the name of their model of ``P(r | s, a)``; the last has main effects in ``f``."""
 
-DEFAULT_EMBEDDING = "paper"
+DEFAULT_EMBEDDING = "transition"
+KNOWN_REWARD_EMBEDDING = "paper"
+"""Where ``f`` is known: the transition prior needs a Gaussian process on it."""
 
 
 def whole_number(value: int, name: str, *, least: int) -> int:
@@ -87,10 +93,13 @@ def contexts_of(contexts: Numbers | None, size: int, columns: Columns) -> FloatA
     return columns.rows(np.zeros((size, 0)) if contexts is None else contexts, "contexts")
 
 
-def chosen_policy(policy: Policy[Any] | None, embedding: str | None) -> Policy[Any]:
+def chosen_policy(
+    policy: Policy[Any] | None, embedding: str | None, *, known_reward: bool
+) -> Policy[Any]:
     """Return the given policy, or the one with an embedding of this name."""
     if policy is None:
-        name = DEFAULT_EMBEDDING if embedding is None else embedding
+        default = KNOWN_REWARD_EMBEDDING if known_reward else DEFAULT_EMBEDDING
+        name = default if embedding is None else embedding
         return EMBEDDINGS[one_of(name, "embedding", list(EMBEDDINGS))]
     if embedding is not None:
         raise ValueError(

@@ -12,11 +12,11 @@ from bayes_cmab.environments import SETTINGS, Environment
 from bayes_cmab.inference import MAP, NUTS, SVI, Fixed
 from bayes_cmab.models import (
     AdditiveRewardModel,
-    AnovaEmbeddingModel,
     EmbeddingModel,
     HeteroscedasticTransitionModel,
     RewardModel,
 )
+from bayes_cmab.options import EMBEDDINGS
 from bayes_cmab.policies import (
     DirectPolicy,
     DrawsPolicy,
@@ -68,7 +68,7 @@ class Entry:
 
 POLICIES: dict[str, Entry] = {
     "cbmp": Entry(
-        lambda _: EmbeddingPolicy(),
+        lambda _: EMBEDDINGS["paper"],
         "CBMP-UCB",
         "Gaussian process on f, Bayesian conditional mean embedding, exact moments",
     ),
@@ -93,12 +93,12 @@ POLICIES: dict[str, Entry] = {
         "as residual, with main effects of the dimensions of r in f",
     ),
     "sharp": Entry(
-        lambda _: ResidualPolicy(AdditiveRewardModel(), HeteroscedasticTransitionModel()),
+        lambda _: EMBEDDINGS["transition"],
         "CBMP-UCB (sharp)",
-        "as residual, with a varying noise of r and main effects in f",
+        "the default: as residual, with a varying noise of r and main effects in f",
     ),
     "anova": Entry(
-        lambda _: EmbeddingPolicy(embedding=AnovaEmbeddingModel()),
+        lambda _: EMBEDDINGS["anova"],
         "CBMP-UCB (ANOVA)",
         "CBMP-UCB with an ANOVA kernel on (s, a)",
     ),

@@ -77,12 +77,13 @@ class HeteroscedasticTransitionModel(TransitionModel):
     def noise(
         self, hyper: TransitionHyperparameters, contexts: Rows, actions: Rows
     ) -> Float[Array, "n d"]:
-        """Return the variance of the noise at rows."""
+        """Return the variance of the noise at rows, at least that of the floor."""
         log_factor = jnp.zeros(())
         for factor, rows in ((hyper.noise_factor_s, contexts), (hyper.noise_factor_a, actions)):
             if factor is not None:
                 log_factor = log_factor + jnp.einsum("nck,jck->nj", self._u(rows), jnp.log(factor))
-        return hyper.transition_noise[None, :] * jnp.exp(2.0 * log_factor)
+        noise = hyper.transition_noise[None, :] * jnp.exp(2.0 * log_factor)
+        return jnp.maximum(noise, self.priors.noise_floor**2)
 
     def _u(self, rows: Rows) -> Float[Array, "n k knots"]:
         """Return the weights of the knots."""

@@ -26,9 +26,14 @@ class Clock:
         return self.time
 
 
+def paper_agent(actions, **options) -> Agent:
+    """Return an agent in the paper's form where no policy is given: it compiles fastest."""
+    return Agent(actions, **({} if "policy" in options else {"embedding": "paper"}) | options)
+
+
 def make(**options) -> Agent:
     actions = options.pop("actions", ACTIONS)
-    return Agent(actions, **({"scales": UNITS} | options))
+    return paper_agent(actions, **({"scales": UNITS} | options))
 
 
 def respond(rng, context, action):

@@ -14,10 +14,12 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from live_agents import paper_agent
 
 import bayes_cmab
 from bayes_cmab import (
     MAP,
+    AdditiveRewardModel,
     Agent,
     AnovaEmbeddingModel,
     ConstantBeta,
@@ -26,6 +28,7 @@ from bayes_cmab import (
     EmbeddingPolicy,
     Fixed,
     FunctionPolicy,
+    HeteroscedasticTransitionModel,
     LogarithmicBeta,
     ResidualPolicy,
     Scales,
@@ -46,25 +49,31 @@ UNITS = Scales(
     ),
     Units(jnp.array(1.0), jnp.array(2.0)),
 )
+SHARP = ResidualPolicy(AdditiveRewardModel(), HeteroscedasticTransitionModel())
 FIGURES = ["mean", "standard_deviation", "score"]
 PARTS = list(decision.PARTS)
 
 
 def make(**options):
-    return Agent(options.pop("actions", ACTIONS), **{"dim_intermediate": 2} | options)
+    return paper_agent(options.pop("actions", ACTIONS), **{"dim_intermediate": 2} | options)
 
 
 @pytest.mark.parametrize(
     ("name", "policy"),
     [
-        (None, EmbeddingPolicy()),
+        (None, SHARP),
         ("paper", EmbeddingPolicy()),
         ("anova", EmbeddingPolicy(embedding=AnovaEmbeddingModel())),
-        ("transition", ResidualPolicy()),
+        ("transition", SHARP),
     ],
 )
 def test_an_embedding_has_a_name(name, policy):
-    assert make(embedding=name)._settings.policy == policy
+    assert Agent(ACTIONS, embedding=name)._settings.policy == policy
+
+
+def test_with_a_known_reward_the_embedding_is_the_papers():
+    agent = Agent(ACTIONS, reward_function=lambda r: r[0])
+    assert agent._settings.policy == EmbeddingPolicy()
 
 
 def respond(rng, context, action):

@@ -10,6 +10,7 @@ import numpyro.distributions as dist
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from live_agents import paper_agent
 from scipy.stats import norm
 
 from bayes_cmab import (
@@ -46,7 +47,7 @@ LENIENT = Gate(rhat=np.inf, ess=0.0, divergent=1.0, bfmi=0.0)
 
 def make(**options) -> Agent:
     known = {"inference": SAMPLER, "gate": LENIENT, "scales": SCALES}
-    return Agent(ACTIONS, **(known | options))
+    return paper_agent(ACTIONS, **(known | options))
 
 
 def run(agent: Agent, rounds: int, seed: int = 0) -> list[int]:
@@ -204,7 +205,7 @@ def test_thompson_sampling_with_a_transition_prior(inference) -> None:
 
 
 def test_units_are_measured_at_the_refits() -> None:
-    agent = Agent(ACTIONS, inference=SAMPLER, gate=LENIENT)
+    agent = paper_agent(ACTIONS, inference=SAMPLER, gate=LENIENT)
     run(agent, 6)
     refits = agent.history().query("event == 'refit'")
     assert (refits.groupby("round").size() == 2).all()  # draws of both are in the same units

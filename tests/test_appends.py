@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from live_agents import paper_agent
 
 from bayes_cmab import session
 from bayes_cmab.agent import Agent
@@ -12,7 +13,7 @@ ACTIONS = np.linspace(-1.0, 1.0, 4)
 
 
 def make() -> Agent:
-    agent = Agent(ACTIONS, seed=2)
+    agent = paper_agent(ACTIONS, seed=2)
     agent.add_outcomes([0.3, -0.8, 1.1], [0.5, -1.0, 1.2])
     for context in (0.1, -0.4):
         decision = agent.ask(context)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from live_agents import paper_agent
 
 from bayes_cmab import Agent, Box, FunctionPolicy, MixtureQuantile, Thompson
 from bayes_cmab.boxes import climb, spread
@@ -26,7 +27,7 @@ def peak(context, action):
 
 def two_columns(**options) -> Agent:
     box = Box([-1.0, 0.0], [1.0, 5.0], columns=("dose", "hours"))
-    return Agent(box, policy=FunctionPolicy(peak), **options)
+    return paper_agent(box, policy=FunctionPolicy(peak), **options)
 
 
 @pytest.mark.slow
@@ -70,7 +71,7 @@ def test_a_box_is_climbed_in_every_round_and_compiles_nothing_once_it_is_warm(
             )
         return chosen
 
-    agent = Agent(box, beta=0.1)
+    agent = paper_agent(box, beta=0.1)
     play(agent, 3)
     with jax.log_compiles(), caplog.at_level("WARNING", "jax"):
         chosen = play(agent, 22)
@@ -83,7 +84,7 @@ def test_a_box_is_climbed_in_every_round_and_compiles_nothing_once_it_is_warm(
 
 def test_the_seed_decides_among_equals() -> None:
     box = Box(0.0, 1.0, candidates=32, starts=4, steps=10)
-    actions = [Agent(box, seed=seed).ask(0.0).action[0] for seed in (0, 0, 1, 2, 3)]
+    actions = [paper_agent(box, seed=seed).ask(0.0).action[0] for seed in (0, 0, 1, 2, 3)]
     assert actions[0] == actions[1]
     assert len(set(actions)) > 2
 
@@ -92,7 +93,7 @@ def test_the_units_of_a_boxs_actions_do_not_matter() -> None:
     scores = []
     for low, high in ((-2.0, 2.0), (1e5, 5e5)):
         a = low + (high - low) * np.linspace(0.0, 1.0, 7)
-        agent = Agent(Box(low, high, candidates=32, starts=4, steps=10), beta=0.1)
+        agent = paper_agent(Box(low, high, candidates=32, starts=4, steps=10), beta=0.1)
         agent.add_transitions(np.zeros(7), a, np.sin(np.arange(7.0)))
         agent.add_outcomes(np.linspace(-1.0, 1.0, 7), np.linspace(-1.0, 1.0, 7) ** 2)
         decision = agent.ask(0.0)
@@ -102,7 +103,7 @@ def test_the_units_of_a_boxs_actions_do_not_matter() -> None:
 
 def test_thompson_draws_at_the_candidates() -> None:
     box = Box(-1.0, 1.0, candidates=16, starts=2, steps=5)
-    agent = Agent(box, acquisition=Thompson())
+    agent = paper_agent(box, acquisition=Thompson())
     agent.add_transitions(np.zeros(3), [-1.0, 0.0, 1.0], [0.0, 1.0, 2.0])
     agent.add_outcomes([0.0, 1.0, 2.0], [0.0, 1.0, 0.0])
     decision = agent.ask(0.0)
@@ -112,7 +113,7 @@ def test_thompson_draws_at_the_candidates() -> None:
 
 def test_to_exploit_a_box_is_to_climb_the_mean() -> None:
     options = {"beta": 100.0, "context_sample": [-1.0, 1.0]}
-    agent = Agent(Box(-2.0, 2.0, candidates=16, starts=4, steps=20), **options)
+    agent = paper_agent(Box(-2.0, 2.0, candidates=16, starts=4, steps=20), **options)
     agent.add_transitions(np.zeros(9), np.linspace(-2.0, 2.0, 9), np.linspace(-2.0, 2.0, 9))
     agent.add_outcomes(np.linspace(-2.0, 2.0, 9), -((np.linspace(-2.0, 2.0, 9) - 0.37) ** 2))
     table = agent.score(0.0, exploit=True)
@@ -196,5 +197,5 @@ def test_bad_boxes(arguments, message: str) -> None:
 
 def test_bad_names_and_a_box_is_hashable() -> None:
     with pytest.raises(ValueError, match=r"distinct column names .*, got 'score'"):
-        Agent(Box(0.0, 1.0, columns=("score",)))
+        paper_agent(Box(0.0, 1.0, columns=("score",)))
     assert hash(Box(np.zeros(2), [1, 2])) == hash(Box([0.0, 0.0], (1.0, 2.0)))

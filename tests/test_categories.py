@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from live_agents import paper_agent
 
 from bayes_cmab import Agent, Period
 from bayes_cmab.columns import Columns
@@ -20,7 +21,7 @@ VISITORS = pd.DataFrame({"age": [20.0, 40.0, 60.0], "device": ["phone", "tablet"
 
 
 def make(**options) -> Agent:
-    return Agent(ADVERTS, **{"context_sample": VISITORS} | options)
+    return paper_agent(ADVERTS, **{"context_sample": VISITORS} | options)
 
 
 # The columns
@@ -79,7 +80,7 @@ def test_two_categories_are_at_squared_distance_two_whatever_the_data() -> None:
 
 
 def test_an_agent_learns_which_category_is_good() -> None:
-    agent = Agent(["red", "blue", "green"], dim_context=0)
+    agent = paper_agent(["red", "blue", "green"], dim_context=0)
     for _ in range(15):
         decision = agent.ask()
         (colour,) = decision.action
@@ -126,13 +127,13 @@ def test_categories_that_are_not_in_the_data_yet() -> None:
     assert agent._settings.contexts.labels == ("age", "device=phone", "device=watch")
     assert agent._settings.columns.width == 3 + 5 + 2
     assert np.isfinite(agent.score([30.0, "watch"]).score).all()
-    positions = Agent([0.0, 1.0], categories={"context_0": ["a", "b"]})
+    positions = paper_agent([0.0, 1.0], categories={"context_0": ["a", "b"]})
     assert positions._settings.contexts.row("b", "context").tolist() == [0.0, 1.0]
 
 
 def test_numeric_tables_are_matched_by_name_too() -> None:
     sample = pd.DataFrame({"age": [20.0, 40.0], "income": [1.0, 9.0]})
-    agent = Agent([0.0, 1.0], context_sample=sample)
+    agent = paper_agent([0.0, 1.0], context_sample=sample)
     decision = agent.ask({"income": 1.0, "age": 30.0})
     assert agent._session.ledger.tickets[decision.ticket].context.tolist() == [30.0, 1.0]
 
@@ -249,7 +250,7 @@ def test_what_was_not_declared_is_explained_and_changes_nothing(call, message: s
 def test_bad_declarations(options, message: str) -> None:
     actions = options.pop("actions", ADVERTS)
     with pytest.raises(ValueError, match=message):
-        Agent(actions, **{"context_sample": VISITORS} | options)
+        paper_agent(actions, **{"context_sample": VISITORS} | options)
 
 
 def test_a_periodic_column_is_a_point_of_the_circle_and_comes_back() -> None:
@@ -271,7 +272,7 @@ def test_a_periodic_column_is_a_point_of_the_circle_and_comes_back() -> None:
 
 def test_an_agent_sees_midnight_as_one_hour(tmp_path: Path) -> None:
     sample = pd.DataFrame({"hour": [0.0, 12.0], "load": [1.0, 3.0]})
-    agent = Agent(ACTIONS, context_sample=sample, categories={"hour": Period(24.0)}, seed=1)
+    agent = paper_agent(ACTIONS, context_sample=sample, categories={"hour": Period(24.0)}, seed=1)
     for hour, outcome in ((23.5, 2.0), (11.0, -1.0)):
         decision = agent.ask({"hour": hour, "load": 2.0})
         agent.tell(decision.ticket, intermediate=outcome, outcome=outcome)

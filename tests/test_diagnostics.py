@@ -10,6 +10,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 import xarray as xr
+from live_agents import paper_agent
 from scipy import stats
 
 from bayes_cmab import NUTS, SVI, Agent, Gate
@@ -31,7 +32,7 @@ LENIENT = Gate(rhat=np.inf, ess=0.0, divergent=1.0, bfmi=0.0, pareto_k=np.inf, e
 
 
 def make(inference) -> Agent:
-    agent = Agent(ACTIONS, inference=inference, gate=LENIENT, seed=2)
+    agent = paper_agent(ACTIONS, inference=inference, gate=LENIENT, seed=2)
     rng = np.random.default_rng(0)
     r = rng.uniform(-2.0, 2.0, 20)
     agent.add_outcomes(r, 3.0 + 2.0 * np.sin(2 * r) + 0.4 * rng.normal(size=20))
@@ -210,7 +211,7 @@ def test_a_stored_posterior_is_diagnosed(tree: xr.DataTree, tmp_path: Path) -> N
 
 
 def test_without_outcomes_and_without_a_question_there_is_less_to_say() -> None:
-    agent = Agent(ACTIONS, inference=NUTS(draws=64, chains=2, thinning=1), gate=LENIENT)
+    agent = paper_agent(ACTIONS, inference=NUTS(draws=64, chains=2, thinning=1), gate=LENIENT)
     tree = agent.posterior()
     assert "log_likelihood" not in tree.children
     assert "predictions" not in tree.children
@@ -227,4 +228,4 @@ def test_a_variational_posterior_has_its_bound_instead_of_an_energy() -> None:
 
 def test_an_agent_without_draws_has_no_posterior() -> None:
     with pytest.raises(ValueError, match="posterior: expected an agent with NUTS or SVI, got Fix"):
-        Agent(ACTIONS).posterior()
+        paper_agent(ACTIONS).posterior()

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from live_agents import ACTIONS, LENIENT, SAMPLER, Clock, make, play
+from live_agents import ACTIONS, LENIENT, SAMPLER, Clock, make, paper_agent, play
 
 from bayes_cmab import (
     MAP,
@@ -170,7 +170,7 @@ VISITORS = pd.DataFrame({"age": [20.0, 40.0], "device": ["phone", "tablet"]})
 
 def offering_adverts(**options) -> Agent:
     """Return an agent with categories that are strings, bools and numbers."""
-    return Agent(
+    return paper_agent(
         ADVERTS,
         context_sample=VISITORS,
         categories={"device": ["phone", "tablet", "other"], "price": [1, 2, 3, 4.5]},

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from live_agents import paper_agent
 
 from bayes_cmab import MAP, NUTS, SVI, Agent, DirectPolicy, Gate
 from bayes_cmab.decision import FIGURES, PARTS
@@ -98,7 +99,7 @@ def run(agent: Agent, rounds: int, d: int = 1) -> Agent:
 
 def test_an_agent_that_knows_nothing_has_a_report(tmp_path: Path) -> None:
     path = tmp_path / "new" / "report.html"
-    assert Agent([0.0, 1.0]).report(path) == path
+    assert paper_agent([0.0, 1.0]).report(path) == path
     page = read(path)
     assert "Nothing yet: no decision" in page.text
     assert "give one to see the scores" in page.text
@@ -107,7 +108,7 @@ def test_an_agent_that_knows_nothing_has_a_report(tmp_path: Path) -> None:
 
 
 def test_the_report_of_a_fixed_agent_and_that_it_changes_nothing(tmp_path: Path) -> None:
-    agent = run(Agent(pd.DataFrame({NASTY: np.linspace(-1.0, 1.0, 5)})), 4)
+    agent = run(paper_agent(pd.DataFrame({NASTY: np.linspace(-1.0, 1.0, 5)})), 4)
     agent.add_outcomes([0.0, 0.5], [1.0, 2.0])
     before, history = agent.score(0.5), agent.history()
     page = read(agent.report(tmp_path / "report.html", 0.5))
@@ -126,7 +127,7 @@ def test_a_loaded_agent_has_the_report_of_the_one_saved_and_abandoned_tickets_do
     tmp_path: Path,
 ) -> None:
     offered = pd.DataFrame({"side": pd.Categorical([1, 2]), "dose": [0.0, 1.0]})
-    agent = run(Agent(offered, context_sample=pd.DataFrame({"age": [1.0, 3.0]})), 5)
+    agent = run(paper_agent(offered, context_sample=pd.DataFrame({"age": [1.0, 3.0]})), 5)
     unseen, early = agent.ask(0.0).ticket, agent.ask(0.0).ticket
     agent.tell(early, outcome=0.3)
     agent.ask(0.0)
@@ -153,14 +154,16 @@ def test_a_loaded_agent_has_the_report_of_the_one_saved_and_abandoned_tickets_do
 @pytest.mark.slow
 def test_several_action_columns_many_intermediates_and_refits(tmp_path: Path) -> None:
     grid = np.stack(np.meshgrid([0.0, 1.0, 2.0], [-1.0, 1.0]), axis=-1).reshape(-1, 2)
-    agent = Agent(grid, dim_intermediate=5, policy=DirectPolicy(), inference=MAP(3, max_steps=3))
+    agent = paper_agent(
+        grid, dim_intermediate=5, policy=DirectPolicy(), inference=MAP(3, max_steps=3)
+    )
     page = read(run(agent, 4, d=5).report(tmp_path / "report.html"))
     assert "every 3 rounds" in page.text
     assert "The 6 highest scores" in page.text
 
 
 def test_the_budget_of_every_decision_is_in_the_history() -> None:
-    agent = Agent(np.linspace(-1.0, 1.0, 5))
+    agent = paper_agent(np.linspace(-1.0, 1.0, 5))
     decisions = [agent.ask(s) for s in (0.0, 1.0)]
     asks = agent.history().query("event == 'ask'")
     for name in FIGURES:
@@ -179,7 +182,7 @@ def test_the_budget_of_every_decision_is_in_the_history() -> None:
 def test_the_report_of_an_agent_with_draws(
     inference: NUTS | SVI, drawings: int, tmp_path: Path
 ) -> None:
-    agent = run(Agent([0.0, 0.5, 1.0], inference=inference, gate=LENIENT), 4)
+    agent = run(paper_agent([0.0, 0.5, 1.0], inference=inference, gate=LENIENT), 4)
     page = read(agent.report(tmp_path / "report.html"))
     assert page.tags.count("svg") == drawings
     for words in ("embedding_lengthscale_s[0]", "Checks of the last fit", "chain 0", "first"):
@@ -212,16 +215,16 @@ def test_the_figures_of_draws() -> None:
 
 
 def test_scores_that_are_not_finite_are_reported_instead_of_shown(tmp_path: Path) -> None:
-    agent = Agent([0.0, 1.0])
+    agent = paper_agent([0.0, 1.0])
     sites = {name: np.asarray(value) for name, value in agent.sites.items()}
-    broken = Agent([0.0, 1.0], hyperparameters=sites | {"reward_scale": 1e200})
+    broken = paper_agent([0.0, 1.0], hyperparameters=sites | {"reward_scale": 1e200})
     page = read(broken.report(tmp_path / "report.html", 0.0))
     assert "a score is not finite in round 0: likely causes" in page.text
 
 
 def test_a_bad_context_writes_nothing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="context: expected 1 number, got shape"):
-        Agent([0.0, 1.0]).report(tmp_path / "report.html", [1.0, 2.0])
+        paper_agent([0.0, 1.0]).report(tmp_path / "report.html", [1.0, 2.0])
     assert not list(tmp_path.iterdir())
 
 
@@ -238,7 +241,7 @@ def test_tables_align_numbers_and_escape_text() -> None:
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
 def test_it_opens_in_a_browser_without_errors(tmp_path: Path) -> None:
-    path = run(Agent(np.linspace(-1.0, 1.0, 5)), 4).report(tmp_path / "report.html")
+    path = run(paper_agent(np.linspace(-1.0, 1.0, 5)), 4).report(tmp_path / "report.html")
     shot = tmp_path / "shot.png"
     command = [
         *("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"),
