@@ -20,15 +20,16 @@ def informed(
     Parameters
     ----------
     size : transitions with their outcomes. offline : outcomes without a transition.
-    seed : of the rows. options : of the `Agent`.
+    seed : of the rows. options : of the `Agent`; the paper's form without a policy.
     """
+    named = {} if "policy" in options else {"embedding": "paper"}
     scales = declared_scales(environment)
     t, outcomes = explored(environment, size, offline, jax.random.key(seed))
     agent = bc.Agent(
         environment.actions,
         scales=scales,
         dim_intermediate=environment.dim_intermediate,
-        **options,
+        **(named | options),
     )
     restore = scales.intermediate.restore
     agent.add_transitions(
