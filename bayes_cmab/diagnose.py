@@ -6,12 +6,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 
 from bayes_cmab.diagnostics import ATTRIBUTE
 from bayes_cmab.files import write_atomically
 from bayes_cmab.inference.gate import Check
+
+PANELS = 20
+"""Numbers of the pictures with a row or panel for each; ArviZ draws 40 panels at most."""
+PAIRED = 6
 
 
 def load_posterior(path: Path) -> xr.DataTree:
@@ -43,20 +48,27 @@ def check_table(checks: list[Check]) -> pd.DataFrame:
 def save_pictures(tree: xr.DataTree, folder: Path) -> list[Path]:
     """Write the diagnostic pictures that the posterior has the groups for; return where.
 
-    ``trace``, ``rank``, ``forest``, ``pair`` of the sampled sites, ``prior_posterior``, and where
-    possible ``energy`` (of NUTS) and ``posterior_predictive`` (with outcomes).
+    ``trace``, ``rank`` and ``prior_posterior`` of the sampled sites, the smallest first, up to
+    `PANELS` numbers; ``forest`` of all; ``pair`` of those of each program up to `PAIRED` numbers;
+    and where possible ``energy`` (of NUTS) and ``posterior_predictive`` (with outcomes).
     """
     import arviz_plots
 
     sites = [str(name) for name in tree["log_prior"].data_vars]
+    shown = _smallest(tree, sites, PANELS)
     drawn: dict[str, Callable[[], Any]] = {
-        "trace": partial(arviz_plots.plot_trace_dist, tree, var_names=sites),
-        "rank": partial(arviz_plots.plot_rank, tree, var_names=sites),
+        "trace": partial(
+            arviz_plots.plot_trace_dist,
+            tree,
+            var_names=shown,
+            figure_kwargs={"figsize": (10.0, 1.9 * len(shown))},  # a row holds its label
+        ),
+        "rank": partial(arviz_plots.plot_rank, tree, var_names=shown),
         "forest": partial(arviz_plots.plot_forest, tree, var_names=sites),
-        "prior_posterior": partial(arviz_plots.plot_prior_posterior, tree, var_names=sites),
+        "prior_posterior": partial(arviz_plots.plot_prior_posterior, tree, var_names=shown),
     }
-    for program in ("reward", "embedding"):
-        own = [name for name in sites if name.startswith(program)]
+    for program in ("reward", "transition", "embedding"):
+        own = _smallest(tree, [name for name in sites if name.startswith(program)], PAIRED)
         if own:
             drawn[f"pair_{program}"] = partial(arviz_plots.plot_pair, tree, var_names=own)
     if "energy" in tree["sample_stats"]:
@@ -72,6 +84,15 @@ def save_pictures(tree: xr.DataTree, folder: Path) -> list[Path]:
         write_atomically(path, partial(_save, collection))
         paths.append(path)
     return paths
+
+
+def _smallest(tree: xr.DataTree, sites: list[str], numbers: int) -> list[str]:
+    """Return the sites with the fewest numbers, while they have no more than so many together."""
+    sizes = {name: tree["posterior"].dataset[name][0, 0].size for name in sites}
+    order = sorted(sites, key=lambda name: sizes[name])
+    together = np.cumsum([sizes[name] for name in order])
+    chosen = {name for name, total in zip(order, together, strict=True) if total <= numbers}
+    return [name for name in sites if name in chosen]
 
 
 def _save(collection: Any, path: Path) -> None:

@@ -117,7 +117,6 @@ def posterior_tree(
         "posterior": traces,
         "prior": jax.tree.map(lambda leaf: leaf[None], prior),
         "sample_stats": sample_stats(inferred),
-        "log_prior": {name: value for own in log_prior.values() for name, value in own.items()},
         "observed_data": {"outcome": outcomes(data.outcomes.outcomes)},
         "constant_data": {
             "intermediate": np.asarray(units.intermediate.restore(data.outcomes.intermediates))[
@@ -153,6 +152,16 @@ def posterior_tree(
     used = {name: DIMS[name] for group in groups.values() for name in group if name in DIMS}
     tree = arviz_base.from_dict(
         jax.device_get(groups), coords=coords, dims=used, check_conventions=False
+    )
+    densities = {name: v for own in log_prior.values() for name, v in jax.device_get(own).items()}
+    tree["log_prior"] = xr.DataTree(
+        arviz_base.dict_to_dataset(
+            densities,
+            coords=coords,
+            # A site's density is one number where its values are one event, such as a vector.
+            dims={name: DIMS[name][: v.ndim - 2] for name, v in densities.items() if name in DIMS},
+            check_conventions=False,
+        )
     )
     elbos = {
         f"{p}_elbo": ("step", np.asarray(inferred.fits[p].stats["elbo"]))

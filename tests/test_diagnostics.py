@@ -229,3 +229,26 @@ def test_a_variational_posterior_has_its_bound_instead_of_an_energy() -> None:
 def test_an_agent_without_draws_has_no_posterior() -> None:
     with pytest.raises(ValueError, match="posterior: expected an agent with NUTS or SVI, got Fix"):
         paper_agent(ACTIONS).posterior()
+
+
+def test_the_posterior_of_the_default_model(tmp_path: Path) -> None:
+    """Its transition has sites of two and three dimensions."""
+    inference = NUTS(draws=16, chains=2, warmup=8, passes=1, thinning=1)
+    agent = Agent(ACTIONS, dim_intermediate=2, inference=inference, gate=LENIENT)
+    r = np.random.default_rng(0).normal(size=(5, 2))
+    agent.add_transitions(np.arange(5.0), ACTIONS[:5], r)
+    agent.add_outcomes(r, r.sum(axis=1))
+    tree = agent.posterior(0.3)
+    lengthscale = tree["posterior"]["transition_lengthscale_a"]
+    assert lengthscale.dims == ("chain", "draw", "r_dim", "a_dim")
+    assert lengthscale.coords["a_dim"].values.tolist() == ["action_0"]
+    factor = tree["posterior"]["transition_noise_factor_s"]
+    assert factor.dims == ("chain", "draw", "r_dim", "s_dim", "knot")
+    # One density of a dimension of r, whose values are one event.
+    assert tree["log_prior"]["transition_noise_factor_s"].dims == ("chain", "draw", "r_dim")
+    sites = {f"transition_{name}" for name in ("scale_a", "noise_scale", "lengthscale_s")}
+    assert sites < set(tree["log_prior"].data_vars)
+    tree.to_netcdf(tmp_path / "posterior.nc")
+    assert save_pictures(load_posterior(tmp_path / "posterior.nc"), tmp_path / "pictures")
+    page = agent.report(tmp_path / "report.html", 0.3).read_text("utf-8")
+    assert "transition_noise_factor_a" in page
