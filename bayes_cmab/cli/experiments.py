@@ -49,7 +49,7 @@ DIFFERENCE_NOTE = "[95% interval], * where it excludes zero."
 DEFAULT_SETTINGS = ["C"]
 DEFAULT_AGENTS = [
     *("cbmp-fixed", "cbmp-map", "cbmp-nuts", "cme-fixed", "cme-map", "cme-nuts"),
-    *("random", "oracle"),
+    *("sharp-map", "random", "oracle"),
 ]
 DEFAULT_OFFLINE = ["50"]
 DEFAULT_BETAS = ["0.25"]
