@@ -16,11 +16,14 @@ def blocks(page: Path) -> list[str]:
 
 
 SLOW = (
+    "README.md",
     "agent.md",
     "choose_beta.md",
     "choose_priors.md",
     "delayed.md",
     "inference.md",
+    "limits.md",
+    "models.md",
     "read_the_diagnostics.md",
     "reproduce.md",
     "run_on_a_cluster.md",

@@ -19,8 +19,8 @@ R = np.column_stack([R, np.full(ROWS, -2.0)])
 Y = np.sin(R[:, 0]) + R[:, 1] + 0.1 * RNG.normal(size=ROWS)
 
 
-def know(actions, s, a, r, y) -> Agent:
-    agent = Agent(actions, dim_context=2, dim_intermediate=3)
+def know(actions, s, a, r, y, embedding: str = "paper") -> Agent:
+    agent = Agent(actions, dim_context=2, dim_intermediate=3, embedding=embedding)
     agent.add_transitions(s, a, r)
     agent.add_outcomes(r, y)
     return agent
@@ -46,6 +46,15 @@ def affine(draw, columns: int, *, positive: bool = False):
 def test_scores_do_not_depend_on_the_units_of_context_action_and_intermediate(s, a, r) -> None:
     plain = know(ACTIONS, S, A, R, Y).score(CONTEXT)
     moved = know(a[0](ACTIONS), s[0](S), a[0](A), r[0](R), Y).score(s[0](CONTEXT))
+    np.testing.assert_allclose(figures(moved), figures(plain), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.slow
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(affine(2), affine(3), affine(3))
+def test_scores_of_the_default_model_do_not_depend_on_units_either(s, a, r) -> None:
+    plain = know(ACTIONS, S, A, R, Y, "transition").score(CONTEXT)
+    moved = know(a[0](ACTIONS), s[0](S), a[0](A), r[0](R), Y, "transition").score(s[0](CONTEXT))
     np.testing.assert_allclose(figures(moved), figures(plain), rtol=1e-7, atol=1e-9)
 
 
@@ -114,7 +123,7 @@ def test_float32_data_are_cast_up_before_anything_is_computed() -> None:
 
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
 def test_units_far_from_one_without_a_history(unit: float) -> None:
-    agent = Agent(unit * ACTIONS, dim_context=2, dim_intermediate=3)
+    agent = Agent(unit * ACTIONS, dim_context=2, dim_intermediate=3, embedding="paper")
     for i in range(ROWS):
         decision = agent.ask(unit * S[i])
         agent.tell(decision.ticket, intermediate=unit * R[i], outcome=unit * Y[i])
