@@ -22,6 +22,7 @@ from bayes_cmab.sweep import Cell, cell_key
 KEY = ["setting", "offline", "agent", "beta"]
 SUMS = ("outcome", "mean_reward", "regret", "refits", "failed_fits")
 SECONDS = "seconds_per_round"
+SIZE = "size"
 IDENTITY_FILE = "ledger.json"
 
 
@@ -52,7 +53,7 @@ class Ledger:
             )
 
     def trials(self, *names: str) -> pd.DataFrame:
-        """Return the trials of the named sweeps, or of all, those of a cell once.
+        """Return the trials of the named sweeps, or of all; of a cell in several, of the longest.
 
         Returns
         -------
@@ -63,7 +64,10 @@ class Ledger:
             it was measured; ``seconds_per_round`` of its cell.
         """
         columns = [*KEY, "trial", *SUMS, SECONDS]
-        return self._read("trials", names, columns).drop_duplicates([*KEY, "trial"])
+        frame = self._read("trials", names, [*columns, SIZE], sizes=True)
+        order = frame.sort_values(SIZE, ascending=False, kind="stable").index
+        kept = frame.loc[order].drop_duplicates([*KEY, "trial"]).sort_index()
+        return kept.drop(columns=SIZE)
 
     def curves(self, *names: str) -> pd.DataFrame:
         """Return the curves of the named sweeps, or of all; see `curves.curve`.
@@ -108,7 +112,10 @@ class Ledger:
             joined = pd.concat([others, rows], ignore_index=True) if len(others) else rows
             write_atomically(self.folder / f"{name}-{kind}.csv.gz", partial(_write, joined))
 
-    def _read(self, kind: str, names: tuple[str, ...], columns: list[str]) -> pd.DataFrame:
+    def _read(
+        self, kind: str, names: tuple[str, ...], columns: list[str], *, sizes: bool = False
+    ) -> pd.DataFrame:
+        """Return the tables of a kind as one, with how many rows a cell has in its table."""
         ending = f"-{kind}.csv.gz"
         paths = (
             [self.folder / f"{name}{ending}" for name in names]
@@ -116,6 +123,8 @@ class Ledger:
             else sorted(self.folder.glob(f"*{ending}"))
         )
         frames = [pd.read_csv(path) for path in paths if path.exists()]
+        if sizes:
+            frames = [f.assign(**{SIZE: f.groupby(KEY)["trial"].transform("size")}) for f in frames]
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
 
 
