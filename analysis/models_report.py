@@ -12,11 +12,9 @@ from bayes_cmab.ledger import summarise_trials
 HEAD = """# Models of P(r | s, a), compared
 
 Settings A to F, 100 rounds, β = 0.25, fixed before; `fixed`: the medians of the priors; `map`:
-hyperparameters fitted every 5 rounds from two starts; both with 100 trials in A to D (`anova`,
-`varying`, `additive`: 60) and 60 in E and F; `nuts`: averaged over 64 draws, 20 trials (in the
-paper's form 30 in A to D). Seed 2; the models were developed on seed 0. Cells that are empty have
-not been run. `bayes-cmab reproduce` makes the tables (sweeps map and models), and `python
-analysis/models_report.py` this page.
+hyperparameters fitted every 5 rounds from two starts; `nuts`: averaged over 64 draws. Seed 2; the
+models were developed on seed 0. Cells that are empty have not been run. `bayes-cmab reproduce`
+makes the tables (sweeps map and models), and `python analysis/models_report.py` this page.
 
 | name | model |
 | --- | --- |
@@ -25,7 +23,8 @@ analysis/models_report.py` this page.
 """
 REWARDS = """## Rewards
 
-Cumulative outcome, mean and standard error, and in brackets the 0.05 quantile.
+Cumulative outcome, mean and standard error, and in brackets the 0.05 quantile and the number of
+trials.
 
 """
 DIFFERENCES = """
@@ -102,7 +101,8 @@ def page() -> str:
     rewards, costs = {}, {}
     for row in summarise_trials(frame).itertuples():
         key = (row.setting, row.offline, row.agent)
-        rewards[key] = f"{row.outcome_mean:.1f} ± {row.outcome_se:.1f} ({row.outcome_q05:.0f})"
+        tail = f"({row.outcome_q05:.0f}; {row.trials})"
+        rewards[key] = f"{row.outcome_mean:.1f} ± {row.outcome_se:.1f} {tail}"
         costs[key] = f"{row.seconds_per_round:.3f}"
     means = frame.groupby(["setting", "offline", "agent"]).mean(numeric_only=True)
     covered = {key: coverage_text(row) for key, row in means.iterrows()}
