@@ -2,7 +2,6 @@ r"""Moments of the agents that CBMP-UCB is compared with, from the same data and
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float
 
 from bayes_cmab.linalg import row_mask
@@ -14,7 +13,6 @@ from bayes_cmab.models import (
 from bayes_cmab.moments import Moments, assemble_moments
 from bayes_cmab.posteriors import (
     EmbeddingPosterior,
-    Predicted,
     RewardPosterior,
     Targets,
     TransitionPosterior,
@@ -125,14 +123,11 @@ def gaussian_transition_moments(
     at = predict_transition(transition_model, transition, context, actions)
     mean, variance_reward = atom_moments(reward_model, reward, *at.atoms)
 
-    def moved(one: Predicted) -> Array:
-        return variance_of_smoothed_mean(reward_model, reward, *one)
-
     return assemble_moments(
         mean=mean,
         reward=variance_reward,
         embedding=jnp.zeros(actions.shape[0]),
-        transition=lax.map(moved, at),  # one matrix of pairs at a time stays in the cache
+        transition=variance_of_smoothed_mean(reward_model, reward, *at),
         moment=jnp.zeros(()),
         scale=jnp.maximum(reward.hyper.reward_variance, reward.hyper.mean_variance),
     )

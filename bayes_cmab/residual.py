@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from bayes_cmab.kernels import Measure, expected_power_gram, rbf, smoothed_power_gram
@@ -157,15 +156,12 @@ def residual_moments(
     )
     moment = second_moment(reward_model, reward)
 
-    def moved(at: Predicted) -> Array:
-        return variance_of_smoothed_mean(reward_model, reward, *at)
-
     largest = jnp.maximum(reward.hyper.reward_variance, reward.hyper.mean_variance)
     return assemble_moments(
         mean=parts.mean,
         reward=parts.prior - jnp.sum(parts.whitened**2, axis=1),
         embedding=(e.prior - e.explained) * moment,
-        transition=lax.map(moved, here),  # a matrix of pairs each: one at a time
+        transition=variance_of_smoothed_mean(reward_model, reward, *here),
         moment=moment,
         scale=jnp.maximum(largest, moment * jnp.max(e.prior)),
     )

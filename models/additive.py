@@ -19,7 +19,7 @@ from bayes_cmab.data import Outcomes
 from bayes_cmab.kernels import Measure
 from bayes_cmab.models.hyperparameters import RewardHyperparameters
 from bayes_cmab.models.priors import AdditivePriors, LogNormal, Sites
-from bayes_cmab.models.reward import RewardModel
+from bayes_cmab.models.reward import Interaction, RewardModel
 
 # Axes in the place of the arrays, as jax.vmap wants them: hence the silenced types.
 COMPONENT_AXES = RewardHyperparameters(0, 0, None, None, None, None)  # type: ignore[arg-type]
@@ -141,17 +141,23 @@ class AdditiveRewardModel(RewardModel):
         """Return the sum of a function over the components of ``f``."""
         return jnp.sum(jax.vmap(function, in_axes=(COMPONENT_AXES,))(hyper.components), axis=0)
 
-    def interactions(  # type: ignore[override]
+    def components(  # type: ignore[override]
         self, hyper: AdditiveHyperparameters
-    ) -> list[tuple[RewardHyperparameters, RewardHyperparameters, float]]:
+    ) -> list[RewardHyperparameters]:
+        """Return the hyperparameters of each component of ``f``, that of all dimensions first."""
+        lengthscale, variance, *rest = hyper.components
+        return [
+            RewardHyperparameters(lengthscale[c], variance[c], *rest)
+            for c in range(lengthscale.shape[0])
+        ]
+
+    def interactions(self, d: int) -> list[Interaction]:
         """Return the pairs of components that vary together with r.
 
         Main effects of different dimensions do not: these are independent given (s, a).
         """
-        lengthscale, variance, *rest = hyper.components
-        whole, *main = [
-            RewardHyperparameters(lengthscale[c], variance[c], *rest)
-            for c in range(lengthscale.shape[0])
-        ]
-        once = [(component, component, 1.0) for component in (whole, *main)]
-        return once + [(whole, component, 2.0) for component in main]
+        if d == 1:
+            return super().interactions(d)
+        own = [Interaction(j + 1, j + 1, 1.0, j) for j in range(d)]
+        with_all = [Interaction(0, j + 1, 2.0, j) for j in range(d)]
+        return [Interaction(0, 0, 1.0, None), *own, *with_all]

@@ -6,6 +6,7 @@ r"""The reward model: a Gaussian process on ``f`` with an integrated constant me
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpyro
@@ -22,6 +23,22 @@ from bayes_cmab.kernels import (
 from bayes_cmab.linalg import gaussian_log_density
 from bayes_cmab.models.hyperparameters import RewardHyperparameters
 from bayes_cmab.models.priors import RewardPriors, Sites
+
+
+class Interaction(NamedTuple):
+    """Two components of ``f`` that vary together with r.
+
+    Attributes
+    ----------
+    one, other : their places among the components.
+    times : how often their covariance counts in the variance of ``f``.
+    dimension : of r, if they have one alone in common.
+    """
+
+    one: int
+    other: int
+    times: float
+    dimension: int | None
 
 
 @dataclass(frozen=True)
@@ -99,11 +116,13 @@ class RewardModel:
         """Return the sum of a function over the components of ``f``: here there is one."""
         return function(hyper)
 
-    def interactions(
-        self, hyper: RewardHyperparameters
-    ) -> list[tuple[RewardHyperparameters, RewardHyperparameters, float]]:
-        """Return the pairs of components that vary together with r, and how often each counts."""
-        return [(hyper, hyper, 1.0)]
+    def components(self, hyper: RewardHyperparameters) -> list[RewardHyperparameters]:
+        """Return the hyperparameters of each component of ``f``."""
+        return [hyper]
+
+    def interactions(self, d: int) -> list[Interaction]:
+        """Return the pairs of components that vary together with r in ``d`` dimensions."""
+        return [Interaction(0, 0, 1.0, 0 if d == 1 else None)]
 
     def gram(
         self, hyper: RewardHyperparameters, x: Float[Array, "n d"], y: Float[Array, "m d"]

@@ -13,7 +13,6 @@ from bayes_cmab import posteriors
 from bayes_cmab.data import Outcomes
 from bayes_cmab.models import AdditiveRewardModel, RewardHyperparameters, RewardModel
 from bayes_cmab.posteriors import RewardPosterior
-from bayes_cmab.smoothing import variance_of_smoothed_mean
 
 MODEL, PLAIN, D = AdditiveRewardModel(), RewardModel(), 2
 SITES = {
@@ -103,23 +102,6 @@ def test_the_second_moment_is_the_sum_of_the_components_by_quadrature() -> None:
         total += w @ ((cross @ alpha) ** 2 + variance)
     got = jax.jit(lambda: posteriors.second_moment(MODEL, posterior))()
     np.testing.assert_allclose(got, total, rtol=1e-8)
-
-
-def test_the_variance_of_the_smoothed_mean_equals_quadrature() -> None:
-    posterior = condition()
-    m, V, S = jnp.array([0.4, -0.3]), jnp.array([0.3, 0.15]), jnp.array([0.1, 0.2])
-    got = jax.jit(lambda: variance_of_smoothed_mean(MODEL, posterior, m, V, S))()
-    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
-    grid = np.array(list(itertools.product(nodes, repeat=2)))
-    w = np.array([a * b for a, b in itertools.product(weights, weights)])
-    h = jnp.asarray(np.asarray(m) + np.sqrt(V) * grid)
-    noise = jnp.broadcast_to(S, h.shape)
-    alpha = np.asarray(posteriors.reward_alpha(MODEL, posterior))[:7]
-    gram = jax.jit(lambda: MODEL.smoothed_gram(HYPER, R, h, noise))()  # type: ignore[arg-type]
-    values = alpha @ np.asarray(gram)
-    w = w / w.sum()
-    expected = w @ values**2 - (w @ values) ** 2
-    np.testing.assert_allclose(got, expected, rtol=1e-8)
 
 
 def test_one_outcome_at_a_time_gives_the_same_as_all_at_once() -> None:
