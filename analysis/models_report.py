@@ -60,8 +60,8 @@ NAMES = {
     "cme": "CME-UCB",
     "gp": "GP-UCB on `(s, a)`, without `r`",
 }
-AGENTS = (*(f"{name}-map" for name in NAMES), "sharp-fixed", "cbmp-nuts", "sharp-nuts")
-COMPARED = ("sharp-map", "residual-map", "sharp-nuts")
+AGENTS = (*(f"{name}-map" for name in NAMES), "sharp-fixed", "cbmp-nuts", "sharp-svi", "sharp-nuts")
+COMPARED = ("sharp-map", "residual-map", "sharp-svi", "sharp-nuts")
 LEVELS, CHECKPOINTS = (50, 80, 95), (20, 50, 100)
 
 
