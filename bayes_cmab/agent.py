@@ -21,7 +21,6 @@ from bayes_cmab.settings import Settings
 from bayes_cmab.validate import Numbers, require_x64
 from bayes_cmab.views import Views
 
-DEFAULT_INFERENCE = Fixed()
 DEFAULT_ACQUISITION = MatchedMomentsUCB()
 DEFAULT_GATE = Gate()
 
@@ -54,8 +53,9 @@ class Agent(Views):
         ``r`` (`ResidualPolicy`). ``"paper"`` has a product of RBF kernels on ``s`` and ``a`` and
         the prior mean zero; it is the default with a known ``reward_function``. ``"anova"`` has
         main effects and their product in its place.
-    inference : of the hyperparameters. `Fixed` keeps them; `MAP` refits them at the asks whose
-        number, from zero, is a multiple of its ``every``, if there is any data. `NUTS` and `SVI`
+    inference : of the hyperparameters. `MAP` (the default) refits them at the asks whose number,
+        from zero, is a multiple of its ``every``, if there is any data. `Fixed` keeps them; it is
+        the default if ``hyperparameters`` are given. `NUTS` and `SVI`
         draw them from their posterior; the agent averages over the draws, reweights them by every
         new row, and draws again when their refit policy says so.
     acquisition : from what is known to scores: `MatchedMomentsUCB`, `MeanUCB`,
@@ -68,8 +68,8 @@ class Agent(Views):
         p is the number of columns of ``context_sample`` if it is a DataFrame, else 1.
     seed : of the key ``fold_in(key(seed), round)``, with which ties are broken and
         hyperparameters and Thompson's scores are drawn.
-    hyperparameters : all sites of the policy by name, in standardised units: kept, or the start
-        of the first fit of `MAP`. By default the medians of the priors.
+    hyperparameters : all sites of the policy by name, in standardised units: kept, or with
+        `MAP` the start of the first fit. By default the medians of the priors.
     scales : the units, if they are not to be measured.
     context_sample : (n, p), rows to take the context's units and categories from. A DataFrame
         names the columns, and tables of contexts are then matched by name; without rows it does
@@ -95,7 +95,7 @@ class Agent(Views):
         *,
         policy: Policy[Any] | None = None,
         embedding: str | None = None,
-        inference: Fixed | MAP | Sampler = DEFAULT_INFERENCE,
+        inference: Fixed | MAP | Sampler | None = None,
         acquisition: Acquisition = DEFAULT_ACQUISITION,
         gate: Gate = DEFAULT_GATE,
         beta: float | BetaSchedule = 0.25,
@@ -116,15 +116,14 @@ class Agent(Views):
         offered, columns = offered_actions(actions, known)
         options.check_categories(known, contexts, columns)
         p, q = contexts.width, columns.width
+        chosen = options.chosen_policy(policy, embedding, known_reward=reward_function is not None)
         settings = Settings(
             actions=offered,
             columns=columns,
             contexts=contexts,
             box=actions if isinstance(actions, Box) else None,
-            policy=options.chosen_policy(
-                policy, embedding, known_reward=reward_function is not None
-            ),
-            inference=inference,
+            policy=chosen,
+            inference=options.chosen_inference(inference, chosen, kept=hyperparameters is not None),
             acquisition=acquisition,
             gate=gate,
             beta=options.beta_schedule(beta),

@@ -108,6 +108,16 @@ def chosen_policy(
     return policy
 
 
+def chosen_inference(
+    inference: Fixed | MAP | Sampler | None, policy: Policy[Any], *, kept: bool
+) -> Fixed | MAP | Sampler:
+    """Return the given inference, or the default: fit what there is to fit and was not given."""
+    if inference is not None:
+        return inference
+    unknown = isinstance(policy, Policy) and policy.models() and not kept
+    return MAP() if unknown else Fixed()
+
+
 def policy_of(
     policy: Policy[Any], reward_function: Callable[[Array], Array] | None, d: int
 ) -> Policy[Any]:

@@ -71,6 +71,16 @@ def test_an_embedding_has_a_name(name, policy):
     assert Agent(ACTIONS, embedding=name)._settings.policy == policy
 
 
+def test_hyperparameters_are_fitted_unless_they_are_given():
+    sites = SHARP.default_sites(1, 1, 1)
+    assert Agent(ACTIONS)._settings.inference == MAP()
+    assert Agent(ACTIONS, hyperparameters=sites)._settings.inference == Fixed()
+    fitted = Agent(ACTIONS, hyperparameters=sites, inference=MAP(every=3))
+    assert fitted._settings.inference == MAP(every=3)
+    nothing_to_fit = FunctionPolicy(lambda _, action: action[0])
+    assert Agent(ACTIONS, policy=nothing_to_fit)._settings.inference == Fixed()
+
+
 def test_with_a_known_reward_the_embedding_is_the_papers():
     agent = Agent(ACTIONS, reward_function=lambda r: r[0])
     assert agent._settings.policy == EmbeddingPolicy()

@@ -91,7 +91,8 @@ def sound(agent: Agent, context: float) -> None:
 def test_numerically_hard_data(policy: Policy, kind: Callable[..., Rows], units: str) -> None:
     s, a, r, y = kind(*rows())
     scales = Scales.identity(1, 1, 2) if units == "given" else None
-    agent = Agent(ACTIONS, policy=policy, dim_intermediate=2, scales=scales)
+    options = {"policy": policy, "scales": scales, "inference": Fixed()}
+    agent = Agent(ACTIONS, dim_intermediate=2, **options)
     agent.add_transitions(s, a, r)
     agent.add_outcomes(r, y)
     sound(agent, float(s[1]))
@@ -125,7 +126,7 @@ def test_none_or_one_row(known: str, inference: Fixed | MAP, embedding: str) -> 
 
 def test_matched_data_told_twice_over() -> None:
     s, a, r, y = rows()
-    agent = Agent(ACTIONS, dim_intermediate=2)
+    agent = Agent(ACTIONS, dim_intermediate=2, inference=Fixed())
     for i in range(5):
         decision = agent.ask(s[i])
         agent.tell(decision.ticket, intermediate=r[i], outcome=y[i])
@@ -137,7 +138,7 @@ def test_matched_data_told_twice_over() -> None:
 @pytest.mark.slow
 def test_an_outlier_at_round_fifty() -> None:
     rng = np.random.default_rng(2)
-    agent = Agent(ACTIONS, dim_intermediate=2)
+    agent = Agent(ACTIONS, dim_intermediate=2, inference=Fixed())
     for t in range(51):
         decision = agent.ask(rng.uniform(-3.0, 3.0))
         r = rng.normal(size=2)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayes_cmab import Agent
+from bayes_cmab import Agent, Fixed
 
 ROWS, CONTEXT = 20, np.array([0.4, 7.0])
 RNG = np.random.default_rng(0)
@@ -20,7 +20,9 @@ Y = np.sin(R[:, 0]) + R[:, 1] + 0.1 * RNG.normal(size=ROWS)
 
 
 def know(actions, s, a, r, y, embedding: str = "paper") -> Agent:
-    agent = Agent(actions, dim_context=2, dim_intermediate=3, embedding=embedding)
+    agent = Agent(
+        actions, dim_context=2, dim_intermediate=3, embedding=embedding, inference=Fixed()
+    )
     agent.add_transitions(s, a, r)
     agent.add_outcomes(r, y)
     return agent
@@ -123,7 +125,8 @@ def test_float32_data_are_cast_up_before_anything_is_computed() -> None:
 
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
 def test_units_far_from_one_without_a_history(unit: float) -> None:
-    agent = Agent(unit * ACTIONS, dim_context=2, dim_intermediate=3, embedding="paper")
+    form = {"embedding": "paper", "inference": Fixed()}
+    agent = Agent(unit * ACTIONS, dim_context=2, dim_intermediate=3, **form)
     for i in range(ROWS):
         decision = agent.ask(unit * S[i])
         agent.tell(decision.ticket, intermediate=unit * R[i], outcome=unit * Y[i])
