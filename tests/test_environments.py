@@ -12,7 +12,7 @@ import oracles
 import pytest
 from scipy import integrate, stats
 
-from bayes_cmab import environments
+from bayes_cmab import environment
 from bayes_cmab.environments import (
     SETTINGS,
     Environment,
@@ -346,7 +346,7 @@ def test_step_draws_from_the_named_streams_and_reports_the_best_action(env: Envi
 
 def test_table_first_made_inside_a_trace_holds_values():
     env = SETTINGS["E"]
-    environments._table.cache_clear()
+    environment._table.cache_clear()
     traced = jax.jit(env.mean_reward_table)()
     np.testing.assert_array_equal(env.mean_reward_table(), traced)
     assert env.mean_reward_table().dtype == jnp.float64

@@ -60,6 +60,7 @@ def respond(rng: np.random.Generator, s: Any, a: Any) -> tuple[Any, Any]:
 
 def agent_with(rows: int, **options: Any) -> Agent:
     """Return an agent whose draws, if any, were made from 30 rows, and which then has more."""
+    options = {"policy": EmbeddingPolicy()} | options
     scales = declared_scales(ENVIRONMENT)
     agent = Agent(ACTIONS, dim_intermediate=2, scales=scales, gate=ANY, **options)
     rng = np.random.default_rng(0)
@@ -161,7 +162,8 @@ class Compilations(logging.Handler):
 
 def long_life(rounds: int) -> list[dict[str, float]]:
     """Play rounds with fixed hyperparameters; return memory and compilations on the way."""
-    agent = Agent(ACTIONS, dim_intermediate=2, scales=declared_scales(ENVIRONMENT))
+    form = {"policy": EmbeddingPolicy(), "inference": Fixed()}
+    agent = Agent(ACTIONS, dim_intermediate=2, scales=declared_scales(ENVIRONMENT), **form)
     rng, counter, marks = np.random.default_rng(3), Compilations(), []
     loggers = [logging.getLogger(f"jax._src.{n}") for n in ("interpreters.pxla", "dispatch")]
     for logger in loggers:
