@@ -16,7 +16,7 @@ from bayes_cmab.inference.gate import Check
 
 PANELS = 20
 """Numbers of the pictures with a row or panel for each; ArviZ draws 40 panels at most."""
-PAIRED = 6
+PAIRED, COLUMNS = 6, 4
 
 
 def load_posterior(path: Path) -> xr.DataTree:
@@ -56,6 +56,11 @@ def save_pictures(tree: xr.DataTree, folder: Path) -> list[Path]:
 
     sites = [str(name) for name in tree["log_prior"].data_vars]
     shown = _smallest(tree, sites, PANELS)
+    rows = -(-_count(tree, shown) // COLUMNS)
+    panels = {
+        "col_wrap": COLUMNS,
+        "figure_kwargs": {"figsize": (16.0, 2.6 * rows), "layout": "constrained"},
+    }
     drawn: dict[str, Callable[[], Any]] = {
         "trace": partial(
             arviz_plots.plot_trace_dist,
@@ -63,14 +68,30 @@ def save_pictures(tree: xr.DataTree, folder: Path) -> list[Path]:
             var_names=shown,
             figure_kwargs={"figsize": (10.0, 1.9 * len(shown))},  # a row holds its label
         ),
-        "rank": partial(arviz_plots.plot_rank, tree, var_names=shown),
-        "forest": partial(arviz_plots.plot_forest, tree, var_names=sites),
-        "prior_posterior": partial(arviz_plots.plot_prior_posterior, tree, var_names=shown),
+        "rank": partial(arviz_plots.plot_rank, tree, var_names=shown, **panels),
+        "forest": partial(
+            arviz_plots.plot_forest,
+            _narrow(tree),
+            var_names=sites,
+            figure_kwargs={
+                "figsize": (16.0, 1.0 + 0.35 * _count(tree, sites)),
+                "layout": "constrained",
+            },
+        ),
+        "prior_posterior": partial(
+            arviz_plots.plot_prior_posterior, tree, var_names=shown, **panels
+        ),
     }
     for program in ("reward", "transition", "embedding"):
         own = _smallest(tree, [name for name in sites if name.startswith(program)], PAIRED)
         if own:
-            drawn[f"pair_{program}"] = partial(arviz_plots.plot_pair, tree, var_names=own)
+            size = 2.8 * max(_count(tree, own), 2)
+            drawn[f"pair_{program}"] = partial(
+                arviz_plots.plot_pair,
+                tree,
+                var_names=own,
+                figure_kwargs={"figsize": (size, size), "layout": "constrained"},
+            )
     if "energy" in tree["sample_stats"]:
         drawn["energy"] = partial(arviz_plots.plot_energy, tree)
     if "posterior_predictive" in tree.children:
@@ -84,6 +105,19 @@ def save_pictures(tree: xr.DataTree, folder: Path) -> list[Path]:
         write_atomically(path, partial(_save, collection))
         paths.append(path)
     return paths
+
+
+def _narrow(tree: xr.DataTree) -> xr.DataTree:
+    """Return the posterior without dimensions of one label, which a forest has a column for."""
+    draws = tree["posterior"].to_dataset()
+    single = {name: 0 for name, size in draws.sizes.items() if size == 1}
+    kept = {name: place for name, place in single.items() if name not in ("chain", "draw")}
+    return xr.DataTree.from_dict({"posterior": draws.isel(kept, drop=True)})
+
+
+def _count(tree: xr.DataTree, sites: list[str]) -> int:
+    """Return how many numbers the sites have together."""
+    return sum(tree["posterior"].dataset[name][0, 0].size for name in sites)
 
 
 def _smallest(tree: xr.DataTree, sites: list[str], numbers: int) -> list[str]:
