@@ -33,6 +33,7 @@ WARFARIN = {
     "gp-fixed:own": 20,
     "gp-map:own": 20,
     "cbmp-map:both": 20,
+    "sharp-map:registry": 20,
     "cbmp-nuts:registry": 5,
     "cbmp-nuts:own": 5,
 }
@@ -50,6 +51,7 @@ ACTG = {
     "cbmp-map:m=300": 20,
     "residual-map:m=300": 20,
     "cbmp-fixed:m=300": 20,
+    "sharp-map:m=50": 20,
     "cbmp-nuts:m=50": 5,
     "cbmp-nuts:own": 5,
 }

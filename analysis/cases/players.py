@@ -13,6 +13,7 @@ from typing import Any
 from bayes_cmab import (
     MAP,
     NUTS,
+    AdditiveRewardModel,
     Agent,
     AnovaEmbeddingModel,
     DirectPolicy,
@@ -20,6 +21,7 @@ from bayes_cmab import (
     EmbeddingModel,
     EmbeddingPolicy,
     Fixed,
+    HeteroscedasticTransitionModel,
     Policy,
     ResidualPolicy,
     TransitionModel,
@@ -31,13 +33,15 @@ from bayes_cmab.registry import CME_EMBEDDING, CME_REWARD
 BETA = 0.25
 LENGTHSCALE = LogNormal(2.0, 0.6)
 EMBEDDING = EmbeddingModel(priors=EmbeddingPriors(lengthscale=LENGTHSCALE))
-TRANSITION = TransitionModel(priors=TransitionPriors(lengthscale=LENGTHSCALE))
+PRIORS = TransitionPriors(lengthscale=LENGTHSCALE)
+TRANSITION, VARYING = TransitionModel(priors=PRIORS), HeteroscedasticTransitionModel(priors=PRIORS)
 RESIDUAL = AnovaEmbeddingModel(anova_priors=AnovaPriors(lengthscale=LENGTHSCALE))
 CME = replace(CME_EMBEDDING, priors=EMBEDDING.priors)
 
 POLICIES: dict[str, Policy[Any]] = {
     "cbmp": EmbeddingPolicy(embedding=EMBEDDING),
     "residual": ResidualPolicy(transition=TRANSITION, embedding=RESIDUAL),
+    "sharp": ResidualPolicy(AdditiveRewardModel(), VARYING, RESIDUAL),
     "cme": EmbeddingPolicy("cme_ucb", CME_REWARD, CME),
     "gaussian": TransitionPolicy(transition=TRANSITION),
     "plugin": TransitionPolicy(plug_in=True, transition=TRANSITION),
