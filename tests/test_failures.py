@@ -1,8 +1,8 @@
 """The failure catalogue: what goes wrong in practice is handled, or explained and changes nothing.
 
-Wrong options, bad calls of every method, and scores that are not finite are in ``test_agent``,
-degenerate data with draws of the hyperparameters in ``test_agent_draws``, the border in
-``test_validate``.
+Wrong options, bad calls of every method, and scores that are not finite are in
+``test_agent_errors``, degenerate data with draws of the hyperparameters in ``test_agent_draws``,
+the border in ``test_validate``.
 """
 
 import re

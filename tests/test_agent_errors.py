@@ -1,0 +1,169 @@
+"""What the live agent refuses, and that its errors change nothing."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+from agent_life import UNITS, make, price
+
+from bayes_cmab import DirectPolicy, FunctionPolicy, TransitionPolicy, Units
+
+SITES = {name: np.asarray(value) for name, value in make().sites.items()}
+
+
+def without(name):
+    return {key: value for key, value in SITES.items() if key != name}
+
+
+def vector_valued(r):
+    return r
+
+
+def not_jax(r):
+    return float(r[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"actions": []}, "actions: expected at least one row and one column, got"),
+        ({"actions": np.zeros((0, 2))}, "actions: expected at least one row"),
+        ({"actions": [0.0, np.nan]}, "actions: expected finite numbers, got nan at row 1"),
+        ({"actions": pd.DataFrame({"score": [1.0]})}, "other than mean, .*, got 'score'"),
+        ({"dim_context": -1}, "dim_context: expected a whole number of at least 0, got -1"),
+        ({"dim_intermediate": 0}, "dim_intermediate: expected .* at least 1, got 0"),
+        ({"seed": 1.5}, "seed: expected a whole number of at least 0, got 1.5"),
+        ({"beta": -0.1}, "beta: expected non-negative numbers, got -0.1"),
+        ({"beta": np.nan}, "beta: expected finite numbers, got nan"),
+        ({"policy": "operator"}, "policy: expected a Policy, got 'operator'"),
+        (
+            {"policy": None, "embedding": "product"},
+            "embedding: expected one of 'paper', 'anova', 'transition', got 'product'",
+        ),
+        (
+            {"policy": DirectPolicy(), "embedding": "paper"},
+            "embedding: expected None beside a policy, which has its own, got 'paper'",
+        ),
+        ({"inference": "map"}, "inference: expected Fixed, MAP, NUTS or SVI, got 'map'"),
+        ({"hyperparameters": [1.0]}, "hyperparameters: expected a dict, got list"),
+        (
+            {"hyperparameters": SITES | {"noise": 1.0}},
+            "hyperparameters: expected .*reward_scale; got the unknown noise",
+        ),
+        (
+            {"hyperparameters": without("reward_scale")},
+            "hyperparameters: expected .*; got none named reward_scale",
+        ),
+        (
+            {"hyperparameters": SITES | {"reward_noise_scale": -0.1}},
+            r"hyperparameters\['reward_noise_scale'\]: expected positive numbers, got -0.1",
+        ),
+        (
+            {"hyperparameters": SITES | {"embedding_lengthscale_a": [0.0]}},
+            r"hyperparameters\['embedding_lengthscale_a'\]: expected positive numbers, got 0.0",
+        ),
+        (
+            {"hyperparameters": SITES | {"reward_lengthscale": 1.0}},
+            r"hyperparameters\['reward_lengthscale'\]: expected shape \(2,\), got \(\)",
+        ),
+        ({"scales": (0.0, 1.0)}, "scales: expected a Scales, got tuple"),
+        ({"scales": UNITS, "dim_intermediate": 3}, "scales: intermediate center: expected 3"),
+        (
+            {"scales": UNITS._replace(outcome=Units(jnp.array(0.0), jnp.array(0.0)))},
+            "scales: outcome scale: expected positive numbers, got 0.0",
+        ),
+        ({"context_sample": [[1.0, 2.0]]}, "context_sample: expected 1 column, got shape"),
+        ({"reward_function": 3.0}, "reward_function: expected a function, got 3.0"),
+        ({"reward_function": vector_valued}, "reward_function: expected a scalar array, got"),
+        ({"reward_function": not_jax}, "reward_function: expected .* made of JAX operations"),
+        (
+            {"reward_function": price, "policy": TransitionPolicy()},
+            "policy: expected an EmbeddingPolicy in operator form",
+        ),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        make(**options)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda a: a.ask(), "context: expected 1 number, got None"),
+        (lambda a: a.ask([1.0, 2.0]), r"context: expected 1 number, got shape \(2,\)"),
+        (lambda a: a.ask("left"), "context: expected numbers, got str"),
+        (lambda a: a.ask(np.nan), "context: expected finite numbers, got nan"),
+        (lambda a: a.score(np.inf), "context: expected finite numbers, got inf"),
+        (lambda a: a.tell(2, outcome=1.0), "ticket: expected one of the 2 issued so far, got 2"),
+        (lambda a: a.tell(-1, outcome=1.0), "ticket: expected one of the 2 issued so far, got -1"),
+        (lambda a: a.tell("1", outcome=1.0), "ticket: expected a decision's ticket, got '1'"),
+        (lambda a: a.tell(1), "tell: expected an intermediate, an outcome or both, got neither"),
+        (lambda a: a.tell(0, outcome=1.0), "outcome: expected one a ticket, got a second .* 0"),
+        (
+            lambda a: a.tell(0, intermediate=[0, 0], outcome=1.0),
+            "intermediate: expected one a ticket, got a second for ticket 0",
+        ),
+        (lambda a: a.tell(1, intermediate=[0.0]), r"intermediate: expected 2 numbers, got shape"),
+        (
+            lambda a: a.tell(1, intermediate=[0.0, np.nan], outcome=1.0),
+            "intermediate: expected finite numbers, got nan at row 1",
+        ),
+        (
+            lambda a: a.tell(1, intermediate=[0.0, 0.0], outcome=np.nan),
+            "outcome: expected finite numbers, got nan",
+        ),
+        (lambda a: a.add_outcomes([[1.0]], [1.0]), "intermediates: expected 2 columns, got shape"),
+        (
+            lambda a: a.add_outcomes(np.zeros((3, 2)), [1.0, 2.0]),
+            "same number of rows, got: intermediates has 3, outcomes has 2",
+        ),
+        (
+            lambda a: a.add_transitions([0.0], [0.0], [[0.0, np.inf]]),
+            "intermediates: expected finite numbers, got inf at row 0, column 1",
+        ),
+        (
+            lambda a: a.add_transitions(None, [0.0], [[0.0, 1.0]]),
+            "contexts: expected 1 column, got None",
+        ),
+    ],
+)
+def test_bad_calls_change_nothing(call, message):
+    agent = make(scales=UNITS)
+    for s in (0.0, 1.0):
+        agent.ask(s)
+    agent.tell(0, intermediate=[0.1, 0.2], outcome=1.0)
+    before = dict(vars(agent))
+    with pytest.raises(ValueError, match=message):
+        call(agent)
+    assert all(vars(agent)[name] is value for name, value in before.items())
+
+
+def test_x64_is_required():
+    with jax.enable_x64(False), pytest.raises(RuntimeError, match=r"numpyro\.enable_x64"):
+        make()
+
+
+def test_a_score_that_is_not_finite_is_an_error_and_changes_nothing():
+    huge = SITES | {"reward_scale": 1e200}
+    agent = make(scales=UNITS, hyperparameters=huge)
+    for look in (partial(agent.ask, 0.0), partial(agent.score, 0.0)):
+        with pytest.raises(FloatingPointError, match="not finite in round 0: likely causes"):
+            look()
+    assert agent.round == 0
+
+
+@dataclass(frozen=True)
+class NegativePolicy(FunctionPolicy):
+    def moments(self, state, context, actions):
+        return super().moments(state, context, actions)._replace(negativity=jnp.asarray(1e-3))
+
+
+def test_a_truly_negative_variance_is_an_error():
+    agent = make(policy=NegativePolicy())
+    with pytest.raises(FloatingPointError, match=r"negative by 1\.0e-03 .* likely causes"):
+        agent.ask(0.0)
