@@ -16,6 +16,7 @@ FEWEST = 5  # trials of a player, or it is left out
 TITLES = {
     "cbmp": "CBMP-UCB",
     "residual": "CBMP-UCB (transition prior)",
+    "sharp": "our default model",
     "cme": "CME-UCB",
     "gaussian": "Gaussian transition",
     "plugin": "plug-in f(E[r])",
