@@ -59,21 +59,31 @@ def predict_draw(
     )
 
 
-def mean_of_pair(
+def means_of_pairs(
     reward_model: RewardModel,
     reward: RewardPosterior,
-    weights: Float[Array, "k N"],
+    weights: Float[Array, "count k N"],
     intermediates: Float[Array, "N d"],
     predicted: AtDraw,
-) -> Float[Array, " k"]:
-    """Return the mean of ``g`` under one draw of each program, ``m_b + w' m_f(atoms)``."""
+) -> Float[Array, "count k"]:
+    """Return the means of ``g`` under one draw of the reward, ``m_b + w' m_f(atoms)``.
+
+    Parameters
+    ----------
+    weights, predicted : of each draw of the transition and the residual.
+    """
     hyper, data = reward.hyper, reward.points
     known = row_mask(reward.size, data.shape[0])
     alpha = jnp.where(known, reward_alpha(reward_model, reward), 0.0)
-    there, here = (mean_over_atoms(reward_model, reward, at.atoms) for at in predicted)
-    residual = reward_model.gram(hyper, intermediates, data) @ alpha - there
     constant = reward_offset(reward_model, reward) + hyper.mean_variance * jnp.sum(alpha)
-    return constant + weights @ residual + here
+    seen = reward_model.gram(hyper, intermediates, data) @ alpha
+
+    def one(pair: tuple[Array, AtDraw]) -> Array:
+        there, here = (mean_over_atoms(reward_model, reward, at.atoms) for at in pair[1])
+        return constant + pair[0] @ (seen - there) + here
+
+    means: Array = lax.map(one, (weights, predicted))
+    return means
 
 
 class Averages(NamedTuple):
@@ -125,12 +135,7 @@ def averages(
 
     def row(index: Array) -> Array:
         reward = pick(state.reward, REWARD_AXES, index)
-
-        def mean(pair: tuple[Array, AtDraw]) -> Array:
-            return mean_of_pair(reward_model, reward, pair[0], state.intermediates, pair[1])
-
-        each: Array = lax.map(mean, (vectors, predicted))
-        return each
+        return means_of_pairs(reward_model, reward, vectors, state.intermediates, predicted)
 
     means = lax.map(row, t) if crossed else paired.mean[:, None]
     return Averages(paired, means)
