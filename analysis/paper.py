@@ -3,16 +3,20 @@
 python analysis/paper.py
 """
 
-import shutil
 from collections.abc import Iterable
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import tables
 
 from bayes_cmab.ledger import summarise_trials
+from bayes_cmab.plots import save
+from bayes_cmab.reproduction import figures
+from bayes_cmab.study import read_study
 from bayes_cmab.summary import TAIL, half_width
 
+ROOT = Path(__file__).parent
 BETA, SETTINGS = 0.25, ("A", "B", "C", "D")
 INFERENCES = ("fixed", "map", "svi", "nuts")
 RESAMPLES = 4000
@@ -235,10 +239,11 @@ def page() -> str:
 
 def main() -> None:
     """Write the page, with its figures."""
-    docs = tables.FOLDER.parent.parent / "docs"
+    docs = ROOT.parent / "docs"
     (docs / "paper.md").write_text(page(), encoding="utf-8")
-    for name in ("mean", "quantile"):
-        shutil.copy(tables.FOLDER / "study" / f"{name}.png", docs / "figures" / f"study_{name}.png")
+    curves = tables.STUDY.curves()
+    drawn = figures(read_study(ROOT / "study.toml"), curves[curves.setting.isin(SETTINGS)])
+    save({f"study_{name}": figure for name, figure in drawn.items()}, docs / "figures")
 
 
 if __name__ == "__main__":

@@ -32,8 +32,8 @@ class Agent(Views):
     the context's on ``context_sample`` or else on the contexts seen, the intermediate's and the
     outcome's on all rows at hand. They change at an ask, where everything is conditioned afresh:
     with `MAP`, at each refit; with `Fixed`, after `add_outcomes` or `add_transitions`, and when a
-    data set has outgrown its capacity (32, 64, 128, ... rows). A `Fixed` agent without a history
-    starts with centre 0 and scale 1: better give it ``scales``.
+    data set has outgrown its capacity (32, 64, 128, ... rows). An agent without a history starts
+    with centre 0 and scale 1: better give it ``scales``.
 
     Any number of decisions may wait for their consequences. Those that wait teach nothing: asked
     twice about a context with nothing told in between, the agent gives the same action again but
@@ -54,8 +54,9 @@ class Agent(Views):
         the prior mean zero; it is the default with a known ``reward_function``. ``"anova"`` has
         main effects and their product in its place.
     inference : of the hyperparameters. `MAP` (the default) refits them at the asks whose number,
-        from zero, is a multiple of its ``every``, if there is any data. `Fixed` keeps them; it is
-        the default if ``hyperparameters`` are given. `NUTS` and `SVI`
+        from zero, is a multiple of its ``every``, and at the next ask when rows were added from
+        elsewhere or have outgrown their capacity, if there is any data. `Fixed` keeps them; it is
+        the default if ``hyperparameters`` are given or the policy has none. `NUTS` and `SVI`
         draw them from their posterior; the agent averages over the draws, reweights them by every
         new row, and draws again when their refit policy says so.
     acquisition : from what is known to scores: `MatchedMomentsUCB`, `MeanUCB`,

@@ -150,7 +150,9 @@ def search(
             score: Array = look(corner + place[None, :] * size)[1][0]
             return score
 
-        tops = jax.vmap(partial(climb, height, steps))(first)
+        top = partial(climb, height, steps)
+        # One after the other where a score chooses among forms, of which a batch computes all.
+        tops = lax.map(top, first) if policy.one_trial_at_a_time else jax.vmap(top)(first)
         within = jnp.clip(corner + tops * size, corner, high[None, :])  # in spite of rounding
         points = jnp.concatenate([candidates, within])
     moments, score = look(points)

@@ -16,7 +16,10 @@ from bayes_cmab.inference.gate import Check
 
 PANELS = 20
 """Numbers of the pictures with a row or panel for each; ArviZ draws 40 panels at most."""
-PAIRED, COLUMNS = 6, 4
+PAIRED = 6
+"""Numbers of a picture of pairs."""
+COLUMNS = 4
+"""Panels side by side."""
 
 
 def load_posterior(path: Path) -> xr.DataTree:
@@ -56,7 +59,7 @@ def save_pictures(tree: xr.DataTree, folder: Path) -> list[Path]:
 
     sites = [str(name) for name in tree["log_prior"].data_vars]
     shown = _smallest(tree, sites, PANELS)
-    rows = -(-_count(tree, shown) // COLUMNS)
+    rows = max(-(-_count(tree, shown) // COLUMNS), 1)
     panels = {
         "col_wrap": COLUMNS,
         "figure_kwargs": {"figsize": (16.0, 2.6 * rows), "layout": "constrained"},

@@ -32,7 +32,11 @@ TERMS = 40
 """Number of terms of the series."""
 
 SLOWEST_RATIO = 0.45
-"""Largest ratio of two terms of the series for which it is used: ``0.45^40`` is 1e-14."""
+"""Largest ratio of two terms of the series for which it is used.
+
+What 40 terms leave out is then about 1e-14 of the squared sum of ``abs(c_j)``: it is positive, so
+that the variance errs downward, and as large as that only where the c_j cancel.
+"""
 
 
 def variance_of_smoothed_mean(
@@ -159,6 +163,7 @@ def _series(x: _Smooth, dimension: int, at: _At) -> _Series:
     mean, variance, curvature = (v[dimension] for v in (at.mean, at.variance, x.curvature))
     shrink = 1.0 + curvature * variance
     ratio = curvature * variance / shrink
+    # No gradient reaches a variance of exactly zero through its root; rows of data keep it above.
     root = jnp.where(variance > 0.0, jnp.sqrt(jnp.where(variance > 0.0, variance, 1.0)), 0.0)
     z = root * (curvature * mean - x.slope[:, dimension]) / shrink
     exponent = _averaged(x, x.curvature, at) + _constant(x.curvature, at)

@@ -67,8 +67,9 @@ def prepare(
 ) -> tuple[AgentState, tuple[Refit, ...]]:
     """Return the state that a round starts with: refitted, or conditioned afresh, where due.
 
-    Units are measured anew where the hyperparameters are fitted, because these are in units;
-    under `Fixed` inference, wherever the posterior is conditioned afresh. Rows are conditioned on
+    `MAP` is due every few rounds, and wherever the posterior has to be conditioned afresh. Units
+    are measured anew where the hyperparameters are fitted, because these are in units; under
+    `Fixed` inference, wherever the posterior is conditioned afresh. Rows are conditioned on
     in the ledger's order, whatever the order in which they came.
 
     Parameters
@@ -82,8 +83,9 @@ def prepare(
     if isinstance(core.policy, DrawsPolicy) and not isinstance(core.inference, Fixed | MAP):
         return _prepare_draws(core.policy, core.inference, core, round_index, ledger, state, key)
     inference = core.inference
-    refit = isinstance(inference, MAP) and round_index % inference.every == 0
-    refit = refit and any(ledger.sizes())
+    scheduled = isinstance(inference, MAP) and round_index % inference.every == 0
+    afresh = isinstance(inference, MAP) and state.posterior is None
+    refit = (scheduled or afresh) and any(ledger.sizes())
     if state.posterior is not None and not refit:
         return state, ()
     if core.measure is not None and (refit or isinstance(inference, Fixed)):
@@ -92,7 +94,7 @@ def prepare(
     refits: tuple[Refit, ...] = ()
     if isinstance(inference, MAP) and refit:
         state = state._replace(sites=fit(core.policy, inference, state.data, state.sites))
-        reason = f"every {inference.every} rounds"
+        reason = f"every {inference.every} rounds" if scheduled else "many new rows"
         refits = tuple(Refit(round_index, name, reason) for name in core.policy.models())
     return condition_afresh(core, state), refits
 

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from agent_life import ACTIONS, UNITS, assert_same_table, history, make, run
 
-from bayes_cmab import Decision, FunctionPolicy, decision
+from bayes_cmab import MAP, Decision, Fixed, FunctionPolicy, decision
 
 FIGURES = ["mean", "standard_deviation", "score"]
 PARTS = list(decision.PARTS)
@@ -77,6 +77,19 @@ def test_a_fixed_agent_measures_its_units_when_its_data_outgrow_their_capacity()
     agent.ask(0.0)
     assert agent.scales.outcome.scale != 1.0
     assert int(agent.data.outcomes.size) == 33
+
+
+@pytest.mark.parametrize("inference", [Fixed(), MAP(every=5, max_steps=5)])
+def test_rows_from_elsewhere_change_the_units_at_the_next_ask(inference):
+    rng = np.random.default_rng(8)
+    agent = make(inference=inference)
+    agent.ask(0.0)  # nothing is known; the next fit on schedule would be four asks away
+    s, a, r, y = history(rng, 20)
+    agent.add_transitions(s, a, 1e3 + 50.0 * r)
+    agent.add_outcomes(1e3 + 50.0 * r, 4e4 + 300.0 * y)
+    agent.ask(0.5)
+    np.testing.assert_allclose(agent.scales.outcome.center, 4e4 + 300.0 * y.mean())
+    np.testing.assert_allclose(agent.scales.intermediate.scale, 50.0 * r.std(axis=0))
 
 
 def test_given_units_never_change():
