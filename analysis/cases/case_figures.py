@@ -77,7 +77,14 @@ def label_ends(axis: Axes, x: float, ends: Sequence[tuple[float, str, str]]) -> 
             fontsize=7,
             va="center",
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.5, "shrinkA": 0, "shrinkB": 0},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": colour,
+                "lw": 0.5,
+                "shrinkA": 0,
+                "shrinkB": 0,
+                "relpos": (0.0, 0.5),  # from the left of the name
+            },
         )
 
 
