@@ -39,9 +39,23 @@ context, in A almost (1.930 of 1.950 a round): who finds it early and stays has 
 context. Only in B does the spread of `r` given `(s, a)` decide. And `r` is normal given `(s, a)`
 with the same variance everywhere, so a model of its mean and a variance is enough.
 
-![Mean of the cumulative outcome](figures/study_mean.png)
+In short (the sections below have the numbers):
 
-![0.05 quantile of the cumulative outcome](figures/study_quantile.png)
+- *CBMP-UCB beats CME-UCB*: with fitted hyperparameters in B, the one setting where the spread of
+  `r` decides. In C it is behind, in A and D the two are not told apart, and with fixed
+  hyperparameters it is behind nearly everywhere. At the same β, CME-UCB's larger variance makes
+  it explore more, and it has no noise variance of `y` that could be wrong.
+- *Also in bad trials*: no. Fitted, its bad trials in A are the worst of all: the agent never
+  leaves one action.
+- *Unmatched outcomes help*: not CBMP-UCB. What limits it is learning `P(r | s, a)`, of which they
+  say nothing ([where reward is lost](models.md)). They hurt a fixed agent whose noise is wrong
+  (B, D), and a fitted one in D, as they hurt fitted CME-UCB there.
+- *The whole distribution of r counts*: sometimes. Averaging `f` over `r` beats `f` at its mean in
+  some cells and loses in others; in the [warfarin case](case_warfarin.md) it matters a great
+  deal.
+- *The uncertainty of both counts*: adding that of `f` to CME-UCB changes nothing that can be
+  seen. ![Mean of the cumulative outcome](figures/study_mean.png) ![0.05 quantile of the
+  cumulative outcome](figures/study_quantile.png)
 
 """
 AHEAD = """## "Outperforms the state of the art": CBMP-UCB minus CME-UCB

@@ -10,6 +10,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = {
     "marginalisation": "marginalisation",
     "models_report": "embeddings",
+    "paper": "paper",
     "report": "results",
 }
 """Page by the script that writes it."""
