@@ -84,6 +84,7 @@ def test_agrees_with_the_simulation() -> None:
     np.testing.assert_array_equal(fits, record.fits[0][record.fits[0] > 0])
 
 
+@pytest.mark.slow
 def test_the_history_has_weights_sizes_and_reasons() -> None:
     agent = make()
     run(agent, 8)

@@ -23,6 +23,7 @@ SLOW = (
     "delayed.md",
     "inference.md",
     "limits.md",
+    "live_loop.md",
     "models.md",
     "read_the_diagnostics.md",
     "reproduce.md",

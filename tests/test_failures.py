@@ -126,7 +126,7 @@ def test_none_or_one_row(known: str, inference: Fixed | MAP, embedding: str) -> 
 
 def test_matched_data_told_twice_over() -> None:
     s, a, r, y = rows()
-    agent = Agent(ACTIONS, dim_intermediate=2, inference=Fixed())
+    agent = Agent(ACTIONS, dim_intermediate=2, embedding="paper", inference=Fixed())
     for i in range(5):
         decision = agent.ask(s[i])
         agent.tell(decision.ticket, intermediate=r[i], outcome=y[i])

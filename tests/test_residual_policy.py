@@ -98,6 +98,7 @@ def test_draws_have_the_mean_and_the_variance_of_the_moments() -> None:
     assert np.std(draws[:, 0] - draws[:, 1]) > 0.1
 
 
+@pytest.mark.slow
 def test_the_transitions_hyperparameters_know_nothing_of_the_embedding() -> None:
     data, settings = make_data(10), MAP(max_steps=30)
     fit = jax.jit(partial(maximise, POLICY), static_argnums=2)
