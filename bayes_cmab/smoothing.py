@@ -4,12 +4,13 @@ For ``h ~ N(m, V)`` and noise variances S, ``F(h) = m_f(N(h, S))`` is a sum of M
 ``c_j exp(-(A/D) h^2 / 2 + (B/D) h rho_j)`` with ``D = 1 + A S`` and ``c_j = s_f^2 alpha_j D^(-1/2)
 exp(-((A + delta S)/D) rho_j^2 / 2)`` (products over the dimensions). Its variance has two forms:
 
-- *pairs*: the product of terms j and k has a Gaussian expectation. With ``P = 2 A / D`` and ``Q = B
-  (rho_j + rho_k) / D`` it is ``(1 + P V)^(-1/2) exp((-P m^2/2 + Q m + Q^2 V/2) / (1 + P V))``;
-  ``M^2`` exponentials for an action, and the square of the mean is subtracted;
+- *pairs*: the covariance of terms j and k is the product of their means times ``e^x - 1``, ``x =
+  (z_j z_k - t (z_j^2 + z_k^2)/2) / (1 - t^2) - log(1 - t^2)/2`` (Mehler's formula; sums over the
+  dimensions), with ``t = (A/D) V / (1 + (A/D) V)`` and ``z_j = sqrt(V) ((A/D) m - (B/D) rho_j) /
+  (1 + (A/D) V)``: ``M^2`` exponentials for an action;
 - *series*, where h has one dimension: in the Hermite polynomials of ``(h - m)/sqrt(V)``, ``Var F =
-  sum_(n >= 1) V^n (E F^(n))^2 / n!``, whose n-th term falls as ``t^n``, ``t = (A/D) V /
-  (1 + (A/D) V)``: a few sums over M, and nothing is subtracted.
+  sum_(n >= 1) V^n (E F^(n))^2 / n!``, whose n-th term falls as ``t^n``: a few sums
+  over M.
 
 Where ``f`` is a sum of components, the same holds for a term of one and a term of another, and what
 two of them have in common is often one dimension: the others are averaged over first.
@@ -58,26 +59,29 @@ def variance_of_smoothed_mean(
     interactions = model.interactions(rho.shape[1])
     quick = [pair for pair in interactions if pair.dimension is not None]
 
-    def smoothed(at: _At) -> list[_Smooth]:
-        return [_smooth(model.power, h, alpha, rho, at.noise) for h in components]
+    def averaged(at: _At) -> list[_Terms]:
+        return [_averaged(model.power, h, alpha, rho, at) for h in components]
 
     def by_series(at: _At) -> tuple[list[Array], list[Array]]:
-        terms = smoothed(at)
+        terms = averaged(at)
         wanted = {(i, pair.dimension) for pair in quick for i in (pair.one, pair.other)}
-        found = {key: _series(terms[key[0]], key[1], at) for key in wanted if key[1] is not None}
+        found: dict[tuple[int, int | None], Array] = {
+            (i, j): _series(terms[i], j) for i, j in wanted if j is not None
+        }
         values, ratios = [], []
         for pair in quick:
             x, y = (found[i, pair.dimension] for i in (pair.one, pair.other))
-            values.append(jnp.sum(x.coefficients * y.coefficients))
-            ratios.append(jnp.sqrt(x.ratio * y.ratio))
+            values.append(jnp.sum(x * y))
+            p, q = (terms[i].ratio[pair.dimension] for i in (pair.one, pair.other))
+            ratios.append(jnp.sqrt(p * q))
         return values, ratios
 
     def total(inputs: tuple[_At, list[Array], list[Bool[Array, ""]]]) -> Array:
         at, values, sound = inputs
-        terms, known = smoothed(at), iter(zip(values, sound, strict=True))
+        terms, known = averaged(at), iter(zip(values, sound, strict=True))
         result = jnp.zeros(())
         for pair in interactions:
-            by_pairs = partial(_pairs, terms[pair.one], terms[pair.other], at)
+            by_pairs = partial(_pairs, terms[pair.one], terms[pair.other])
             if pair.dimension is None:
                 covariance = by_pairs()
             else:
@@ -101,79 +105,63 @@ class _At(NamedTuple):
     noise: Float[Array, " d"]
 
 
-class _Smooth(NamedTuple):
-    """Terms ``weight_j exp(level_j - curvature h^2 / 2 + slope_j h)`` of a component."""
+class _Terms(NamedTuple):
+    """The terms of a component, averaged over h.
 
-    weight: Float[Array, " M"]
-    level: Float[Array, " M"]
-    curvature: Float[Array, " d"]
-    slope: Float[Array, "M d"]
+    With ``x = (h - m)/sqrt(V)``, ``E[F_j e^(t x - t^2/2)] = first_j e^(-z_j t - ratio t^2/2)``; in
+    several dimensions a product.
+    """
 
-
-class _Series(NamedTuple):
-    """``E[F(h) He_n] / sqrt(n!)`` for n = 1, 2, ..., and the ratio of the squares of two."""
-
-    coefficients: Float[Array, " n"]
-    ratio: Float[Array, ""]
+    first: Float[Array, " M"]
+    z: Float[Array, "M d"]
+    ratio: Float[Array, " d"]
 
 
-def _smooth(
+def _averaged(
     power: int,
     hyper: RewardHyperparameters,
     alpha: Float[Array, " M"],
     rho: Float[Array, "M d"],
-    noise: Float[Array, " d"],
-) -> _Smooth:
+    at: _At,
+) -> _Terms:
     _, A, B = power_coefficients(power, hyper.lengthscale_r, hyper.measure)
     delta = (A - B) * (A + B)
-    D = 1.0 + A * noise
-    level = -0.5 * (rho**2 @ ((A + delta * noise) / D)) - 0.5 * jnp.sum(jnp.log(D))
-    return _Smooth(hyper.reward_variance * alpha, level, A / D, (B / D)[None, :] * rho)
-
-
-def _averaged(x: _Smooth, curvature: Float[Array, " d"], at: _At) -> Float[Array, " M"]:
-    """Return the exponents of the average of the terms over h, where a factor adds curvature."""
+    D = 1.0 + A * at.noise
+    level = -0.5 * (rho**2 @ ((A + delta * at.noise) / D)) - 0.5 * jnp.sum(jnp.log(D))
+    curvature, slope = A / D, (B / D)[None, :] * rho
     shrink = 1.0 + curvature * at.variance
-    own = x.slope @ (at.mean / shrink) + 0.5 * (x.slope**2 @ (at.variance / shrink))
-    return x.level + own
-
-
-def _constant(curvature: Float[Array, " d"], at: _At) -> Float[Array, ""]:
-    shrink = 1.0 + curvature * at.variance
-    return -0.5 * jnp.sum(curvature * at.mean**2 / shrink + jnp.log(shrink))
-
-
-def _mean(x: _Smooth, at: _At) -> Float[Array, ""]:
-    exponent = _averaged(x, x.curvature, at) + _constant(x.curvature, at)
-    return x.weight @ jnp.exp(exponent)
-
-
-def _pairs(x: _Smooth, y: _Smooth, at: _At) -> Float[Array, ""]:
-    P = x.curvature + y.curvature
-    half = 0.5 * _constant(P, at)
-    left, right = _averaged(x, P, at) + half, _averaged(y, P, at) + half
-    coupling = (x.slope * (at.variance / (1.0 + P * at.variance))[None, :]) @ y.slope.T
-    pairs = jnp.exp(left[:, None] + right[None, :] + coupling)
-    product = jnp.sum(x.weight[:, None] * y.weight[None, :] * pairs)
-    return product - _mean(x, at) * _mean(y, at)
-
-
-def _series(x: _Smooth, dimension: int, at: _At) -> _Series:
-    """Average over all dimensions, and expand in one of them."""
-    mean, variance, curvature = (v[dimension] for v in (at.mean, at.variance, x.curvature))
-    shrink = 1.0 + curvature * variance
-    ratio = curvature * variance / shrink
+    own = slope @ (at.mean / shrink) + 0.5 * (slope**2 @ (at.variance / shrink))
+    constant = -0.5 * jnp.sum(curvature * at.mean**2 / shrink + jnp.log(shrink))
     # No gradient reaches a variance of exactly zero through its root; rows of data keep it above.
-    root = jnp.where(variance > 0.0, jnp.sqrt(jnp.where(variance > 0.0, variance, 1.0)), 0.0)
-    z = root * (curvature * mean - x.slope[:, dimension]) / shrink
-    exponent = _averaged(x, x.curvature, at) + _constant(x.curvature, at)
-    first = x.weight * jnp.exp(exponent)
+    positive = at.variance > 0.0
+    root = jnp.where(positive, jnp.sqrt(jnp.where(positive, at.variance, 1.0)), 0.0)
+    return _Terms(
+        first=hyper.reward_variance * alpha * jnp.exp(level + own + constant),
+        z=(root / shrink)[None, :] * ((curvature * at.mean)[None, :] - slope),
+        ratio=curvature * at.variance / shrink,
+    )
+
+
+def _pairs(x: _Terms, y: _Terms) -> Float[Array, ""]:
+    """Return the covariance by Mehler's formula, which is small where the variance of h is."""
+    both = x.ratio * y.ratio
+    rest = 1.0 - both
+    left = -0.5 * (x.z**2 @ (y.ratio / rest)) - 0.5 * jnp.sum(jnp.log1p(-both))
+    right = -0.5 * (y.z**2 @ (x.ratio / rest))
+    exponent = (x.z / rest[None, :]) @ y.z.T + left[:, None] + right[None, :]
+    # Beyond the bound the two terms are below exp(-300), whatever stands here.
+    return x.first @ jnp.expm1(jnp.minimum(exponent, 300.0)) @ y.first
+
+
+def _series(x: _Terms, dimension: int) -> Float[Array, " n"]:
+    """Return ``E[F(h) He_n(x)] / sqrt(n!)`` in one dimension, for n = 1, 2, ..., `TERMS`."""
+    z, ratio = x.z[:, dimension], x.ratio[dimension]
 
     def step(carry: tuple[Array, Array], n: Array) -> tuple[tuple[Array, Array], Array]:
         before, now = carry
         after = (z * now - ratio * jnp.sqrt(n) * before) / jnp.sqrt(n + 1.0)
         return (now, after), jnp.sum(after)
 
-    start = (jnp.zeros_like(first), first)
-    _, coefficients = lax.scan(step, start, jnp.arange(TERMS, dtype=first.dtype))
-    return _Series(coefficients, ratio)
+    start = (jnp.zeros_like(x.first), x.first)
+    _, coefficients = lax.scan(step, start, jnp.arange(TERMS, dtype=x.first.dtype))
+    return coefficients

@@ -165,5 +165,7 @@ class NegativePolicy(FunctionPolicy):
 
 def test_a_truly_negative_variance_is_an_error():
     agent = make(policy=NegativePolicy())
-    with pytest.raises(FloatingPointError, match=r"negative by 1\.0e-03 .* likely causes"):
-        agent.ask(0.0)
+    for look in (agent.ask, agent.score):
+        with pytest.raises(FloatingPointError, match=r"negative by 1\.0e-03 .* likely causes"):
+            look(0.0)
+    assert agent.round == 0

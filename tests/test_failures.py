@@ -171,16 +171,10 @@ def test_extreme_hyperparameters(extreme: str, kind: Callable[..., Rows], embedd
     agent = Agent(ACTIONS, dim_intermediate=2, embedding=embedding, hyperparameters=sites)
     agent.add_transitions(s, a, r)
     agent.add_outcomes(r, y)
-    close = kind in (duplicates, near_duplicates)
-    if (extreme, embedding) == ("no noise", "transition") and close:
-        # Rows that are as good as equal and no noise: terms of 1e12 have to cancel.
-        with pytest.raises(FloatingPointError, match="a variance is negative"):
-            sound(agent, float(s[1]))
-    else:
-        sound(agent, float(s[1]))
+    sound(agent, float(s[1]))
 
 
-def test_a_variance_lost_to_rounding_is_explained_and_changes_nothing() -> None:
+def test_large_outcomes_under_lengthscales_that_make_all_rows_one() -> None:
     # Large outcomes, lengthscales that make all rows one, and no noise.
     policy = TransitionPolicy()
     sites = {
@@ -197,10 +191,7 @@ def test_a_variance_lost_to_rounding_is_explained_and_changes_nothing() -> None:
     )
     agent.add_transitions(s, a, r)
     agent.add_outcomes(r, 1e6 * y)
-    for look in (agent.ask, agent.score):
-        with pytest.raises(FloatingPointError, match="likely causes are a noise too small"):
-            look(0.3)
-    assert agent.round == 0
+    sound(agent, 0.3)
 
 
 @pytest.mark.parametrize(
