@@ -3,9 +3,6 @@
 import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # idle BLAS threads slow small matrices down
-# Most of a default run is compilation, and a quarter of that goes to optimising the programs. An
-# empty XLA_FLAGS, as in .ci/run for the slow tests, compiles them as a user's programs are.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 from collections.abc import Iterator
 from pathlib import Path
