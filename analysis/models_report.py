@@ -12,9 +12,10 @@ from bayes_cmab.ledger import summarise_trials
 HEAD = """# Models of P(r | s, a), compared
 
 Settings A to F, 100 rounds, β = 0.25, fixed before; `fixed`: the medians of the priors; `map`:
-hyperparameters fitted every 5 rounds from two starts; `nuts`: averaged over 64 draws. Seed 2; the
-models were developed on seed 0. Cells that are empty have not been run. `bayes-cmab reproduce`
-makes the tables (sweeps map and models), and `python analysis/models_report.py` this page.
+hyperparameters fitted every 5 rounds from two starts; `nuts`, `svi`: averaged over 64 draws. Seed
+2; the models were developed on seed 0. Cells that are empty have not been run. `bayes-cmab
+reproduce` makes the tables (sweeps map, bayes, and those whose names begin with models), and
+`python analysis/models_report.py` this page.
 
 | name | model |
 | --- | --- |
@@ -54,7 +55,7 @@ NAMES = {
     "anova": "the same with ANOVA kernels",
     "residual": "transition prior, corrected by an embedding",
     "varying": "the same, with a noise of `r` that depends on `(s, a)`",
-    "additive": "as residual, with main effects in `f` (the same as residual where d = 1)",
+    "additive": "as residual, with main effects in `f` (the same as residual where `r` has one dimension)",
     "sharp": "as residual, with both",
     "gaussian": "the transition model alone: `r` is normal given `(s, a)`",
     "cme": "CME-UCB",
