@@ -55,7 +55,7 @@ NAMES = {
     "anova": "the same with ANOVA kernels",
     "residual": "transition prior, corrected by an embedding",
     "varying": "the same, with a noise of `r` that depends on `(s, a)`",
-    "additive": "as residual, with main effects in `f` (the same as residual where `r` has one dimension)",
+    "additive": "as residual, with main effects in `f` (the same where `r` has one dimension)",
     "sharp": "as residual, with both",
     "gaussian": "the transition model alone: `r` is normal given `(s, a)`",
     "cme": "CME-UCB",

@@ -26,13 +26,13 @@ HEAD = """# What of the paper holds
 The paper ([arXiv 2210.13692](https://arxiv.org/abs/2210.13692)) plays CBMP-UCB against CME-UCB in
 four settings, and shows the mean and the 0.05 quantile of the cumulative outcome. Here are its
 settings A to D at full size: 100 rounds, no unmatched outcomes (m = 0) or 50 of them, 100 trials
-for `fixed` and `map`, 30 for `svi` and `nuts` (of our own `sharp` 60, averaged 20). All agents see the same contexts and noise, and
-have the same priors, units, optimiser and exploration weight, β = 0.25, none of them tuned; the
-paper says neither what its β was nor how hyperparameters were chosen. Seed 2; seed 0 was used
-while developing. Differences are of the sum of the mean rewards in the same trials, with 95%
-intervals, bold where these exclude zero; none is corrected for their number. `bayes-cmab
-reproduce` makes the tables ([how](reproduce.md)), and `python analysis/paper.py` this page. Cells
-that are not listed have not been run yet.
+for `fixed` and `map`, 30 for `svi` and `nuts` (of our own `sharp` 60, averaged 20). All agents
+see the same contexts and noise, and have the same priors, units, optimiser and exploration weight,
+β = 0.25, none of them tuned; the paper says neither what its β was nor how hyperparameters were
+chosen. Seed 2; seed 0 was used while developing. Differences are of the sum of the mean rewards in
+the same trials, with 95% intervals, bold where these exclude zero; none is corrected for their
+number. `bayes-cmab reproduce` makes the tables ([how](reproduce.md)), and `python
+analysis/paper.py` this page. Cells that are not listed have not been run yet.
 
 Three facts about the settings matter for all of it. In C and D *one* action is the best in every
 context, in A almost (1.930 of 1.950 a round): who finds it early and stays has won, whatever the
@@ -48,10 +48,11 @@ In short (the sections below have the numbers):
   reaches its mean alone.
 - *Also in bad trials*: only fitted in B with m = 0. Fitted in A, its bad trials are the worst of
   all: the agent never leaves one action.
-- *Unmatched outcomes help*: not CBMP-UCB. What limits it is learning `P(r | s, a)`, of which they
+- *Unmatched outcomes help*: not CBMP-UCB in the paper's form. What limits it is learning `P(r | s, a)`, of which they
   say nothing ([where reward is lost](models.md)). They hurt a fixed agent in B and D, whose noise
   is far from the prior's median (as it is in C, where they do not), and a fitted one in D, as
-  they hurt fitted CME-UCB there.
+  they hurt fitted CME-UCB there. Our own model, which learns `P(r | s, a)` faster, gains by them
+  in B and C.
 - *The whole distribution of r counts*: sometimes. Averaging `f` over `r` beats `f` at its mean in
   some cells and loses in others; in the [warfarin case](case_warfarin.md) it matters a great
   deal.
@@ -61,6 +62,10 @@ In short (the sections below have the numbers):
 ![Mean of the cumulative outcome](figures/study_mean.png)
 
 ![0.05 quantile of the cumulative outcome](figures/study_quantile.png)
+
+"""
+UNDRAWN = """Of {name} in {scenes} only the sums of the trials were kept, for the tables
+below; the figures lack it.
 
 """
 AHEAD = """## "Outperforms the state of the art": CBMP-UCB minus CME-UCB
@@ -129,6 +134,18 @@ def section(template: str, frame: pd.DataFrame, pairs: dict[str, tuple[str, str]
     """Return a section on paired differences; nothing if none of them has been run."""
     table, counts = tables.difference_table(frame, pairs)
     return template.format(verdict=tables.sentence(counts)) + table if counts else ""
+
+
+def undrawn(frame: pd.DataFrame, curves: pd.DataFrame, names: Iterable[str]) -> str:
+    """Return what the figures lack of the agents that they show."""
+    drawn = set(zip(curves.setting, curves.offline, curves.agent, strict=True))
+    lines = []
+    for name in names:
+        scenes = tables.scenes(frame[frame.agent == name])
+        lost = [f"{s} (m = {m})" for s, m in scenes if (s, m, name) not in drawn]
+        if lost:
+            lines.append(UNDRAWN.format(name=f"`{name}`", scenes=", ".join(lost)))
+    return "".join(lines)
 
 
 def tails(frame: pd.DataFrame, names: Iterable[str]) -> str:
@@ -235,8 +252,10 @@ def page() -> str:
         *("random", "oracle"),
     ]
     order = [name for name in order if name in set(frame.agent)]
+    curves = tables.STUDY.curves()
     parts = [
         HEAD,
+        undrawn(frame, curves[curves.beta == BETA], read_study(ROOT / "study.toml").figure),
         section(AHEAD, frame, {h: (f"cbmp-{h}", f"cme-{h}") for h in INFERENCES}),
         tails(frame, INFERENCES),
         unmatched(
