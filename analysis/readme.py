@@ -1,0 +1,59 @@
+"""Write the table of the default model into `README.md`, from the tables in `analysis/results`.
+
+python analysis/readme.py
+"""
+
+import pandas as pd
+import tables
+
+README = tables.FOLDER.parent.parent / "README.md"
+START, END = "  <!-- models -->\n", "  <!-- end -->\n"
+BETA, DEFAULT = 0.25, "sharp-map"
+PEERS = {name: f"{name}-map" for name in ("cbmp", "cme", "gp", "gaussian")}
+DIFFERENCES = ("cbmp", "gaussian")
+
+
+def table() -> str:
+    """Return outcomes and differences in the trials that the default has, a row a scene."""
+    every = tables.STUDY.trials()
+    every = every[every.beta == BETA]
+    own = every[every.agent == DEFAULT]
+    keys = ["setting", "offline", "trial"]
+    frame = every.merge(own[keys], on=keys)
+    texts = {name: tables.differences(frame, DEFAULT, PEERS[name]) for name in DIFFERENCES}
+    rows = []
+    for setting, offline in tables.scenes(own):
+        here = frame[(frame.setting == setting) & (frame.offline == offline)]
+        outcomes = {name: here[here.agent == name].outcome for name in (DEFAULT, *PEERS.values())}
+        mean = outcomes.pop(DEFAULT)
+        cells = [f"{mean.mean():.1f} ± {mean.sem():.1f}"]
+        cells += [shown(outcome, len(mean)) for outcome in outcomes.values()]
+        cells += [texts[name].get((setting, offline, BETA), "") for name in DIFFERENCES]
+        rows.append([f"{setting}, m = {offline}", *cells])
+    heads = [f"`{name}`" for name in ("sharp", *PEERS)]
+    heads += [f"`sharp` minus `{name}`" for name in DIFFERENCES]
+    return tables.markdown(rows, ["", *heads])
+
+
+def shown(outcome: pd.Series, trials: int) -> str:
+    """Return the mean of an agent, if it has all trials."""
+    return f"{outcome.mean():.0f}" if len(outcome) == trials else ""
+
+
+def page() -> str:
+    """Return the README with a fresh table."""
+    before, start, rest = README.read_text(encoding="utf-8").partition(START)
+    _, end, after = rest.partition(END)
+    if not (start and end):
+        raise ValueError(f"{README.name}: expected {START.strip()} and {END.strip()}")
+    lines = "".join(f"  {line}\n" for line in table().splitlines())
+    return f"{before}{start}\n{lines}\n{end}{after}"
+
+
+def main() -> None:
+    """Write the README."""
+    README.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
