@@ -52,7 +52,7 @@ In short (the sections below have the numbers):
   `P(r | s, a)`, of which they say nothing ([where reward is lost](models.md)). They hurt a fixed
   agent in B and D, whose noise is far from the prior's median (as it is in C, where they do not),
   and a fitted one in D, as they hurt fitted CME-UCB there. Our own model, which learns
-  `P(r | s, a)` faster, gains by them in B and C.
+  `P(r | s, a)` faster, gains by them in B, C and D.
 - *The whole distribution of r counts*: sometimes. Averaging `f` over `r` beats `f` at its mean in
   some cells and loses in others; in the [warfarin case](case_warfarin.md) it matters a great
   deal.

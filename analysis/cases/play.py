@@ -34,7 +34,7 @@ WARFARIN = {
     "gp-map:own": 20,
     "cbmp-map:both": 20,
     "sharp-map:registry": 20,
-    "cbmp-nuts:registry": 5,
+    "cbmp-nuts:registry": 20,
     "cbmp-nuts:own": 5,
 }
 """Policies with their data, and how many trials they have by default."""
@@ -52,7 +52,7 @@ ACTG = {
     "residual-map:m=300": 20,
     "cbmp-fixed:m=300": 20,
     "sharp-map:m=50": 20,
-    "cbmp-nuts:m=50": 5,
+    "cbmp-nuts:m=50": 20,
     "cbmp-nuts:own": 5,
 }
 
