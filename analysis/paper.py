@@ -248,7 +248,7 @@ def page() -> str:
     order = [
         *(f"{name}-{how}" for name in ("cbmp", "cme") for how in INFERENCES),
         *(f"{name}-{how}" for name in ("icme", "gp", "gaussian") for how in ("fixed", "map")),
-        *("sharp-fixed", "sharp-map", "sharp-svi", "sharp-nuts", "residual-fixed", "residual-map"),
+        *("sharp-fixed", "sharp-map", "sharp-svi", "sharp-nuts", "residual-map"),
         *("random", "oracle"),
     ]
     order = [name for name in order if name in set(frame.agent)]

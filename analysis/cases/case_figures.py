@@ -171,7 +171,7 @@ def actg_value(table: pd.DataFrame) -> Figure:
     figure = Figure((10.6, 3.9), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=[1.0, 0.9])
     wanted = ["random:none", "gp-map:own", "cbmp-map:own", "cbmp-map:m=50", "residual-map:m=50"]
-    wanted += ["cbmp-map:m=300", "cbmp-fixed:m=50", "sharp-map:m=50", "cme-map:m=50"]
+    wanted += ["cbmp-fixed:m=50", "sharp-map:m=50", "cme-map:m=50"]
     names = [name for name in table.columns if name.startswith("regret_")]
     here = players(table, ACTG)
     curves(left, table, [name for name in wanted if name in here], names)
