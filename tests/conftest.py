@@ -1,11 +1,18 @@
 """Test configuration: float64, broadcasting that must be written out, few compiled programs."""
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # idle BLAS threads slow small matrices down
 
-from collections.abc import Iterator
-from pathlib import Path
+# Most of the time goes into compiling. What one process has compiled, the others, those that tests
+# start, and the next run of the tests take from here; all of them inherit the variables.
+os.environ.setdefault(
+    "JAX_COMPILATION_CACHE_DIR",
+    str(Path(__file__).resolve().parents[1] / ".pytest_cache" / "d" / "jax"),
+)
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 
 import jax
 import numpyro
