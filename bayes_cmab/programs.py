@@ -5,9 +5,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 from numpyro import handlers
+from numpyro.distributions import biject_to
 from numpyro.infer.util import constrain_fn, potential_energy, unconstrain_fn
 
 from bayes_cmab.models.priors import Sites
@@ -26,15 +28,20 @@ class Coordinates(NamedTuple):
     Attributes
     ----------
     medians : (k,) of the prior.
+    element : (k,) of the plate that each number belongs to, where everything is in one plate, the
+        likelihood too: then the elements are independent in the posterior. Zeros elsewhere.
     restore : from a vector to the sites, unconstrained.
     constrain : from a vector to the sites, and to the deterministic ones.
     potential : minus the log posterior density of a vector.
+    densities : (elements,) log posterior densities of the elements; they add up to all of it.
     """
 
     medians: Float[Array, " k"]
+    element: Int[Array, " k"]
     restore: Callable[[Array], Sites]
     constrain: Callable[[Array], Sites]
     potential: Callable[[Array], Array]
+    densities: Callable[[Array], Array]
 
 
 def potential(program: Program, unconstrained: Sites) -> Float[Array, ""]:
@@ -81,13 +88,62 @@ def prior_medians(program: Program, draws: int = 15) -> Sites:
 def coordinates(program: Program) -> Coordinates:
     """Return the unconstrained coordinates of a program."""
     model, arguments = program
-    medians, restore = ravel_pytree(unconstrain_fn(model, arguments, {}, prior_medians(program)))
+    unconstrained = unconstrain_fn(model, arguments, {}, prior_medians(program))
+    medians, restore = ravel_pytree(unconstrained)
 
     def constrain(z: Array) -> Sites:
         sites: Sites = constrain_fn(model, arguments, {}, restore(z), return_deterministic=True)
         return sites
 
-    return Coordinates(medians, restore, constrain, lambda z: potential(program, restore(z)))
+    def energy(z: Array) -> Array:
+        return potential(program, restore(z))
+
+    axes = _plate_axes(program)
+    if axes is None:
+        alone = jnp.zeros(medians.shape, int)
+        return Coordinates(medians, alone, restore, constrain, energy, lambda z: -energy(z)[None])
+    element, _ = ravel_pytree(
+        {name: lax.broadcasted_iota(int, x.shape, axes[name]) for name, x in unconstrained.items()}
+    )
+    return Coordinates(
+        *(medians, element, restore, constrain, energy),
+        lambda z: _log_densities(program, restore(z)),
+    )
+
+
+def _plate_axes(program: Program) -> dict[str, int] | None:
+    """Return the axis of each site that is along the one plate of a program, if it has one.
+
+    None if not everything in the program is in that plate and in no other.
+    """
+    trace = _trace(program, jax.random.key(0))
+    scored = {name: site for name, site in trace.items() if site["type"] == "sample"}
+    plates = {tuple(frame.name for frame in site["cond_indep_stack"]) for site in scored.values()}
+    if len(plates) != 1 or len(plates.pop()) != 1:
+        return None
+    return {
+        name: len(site["fn"].batch_shape) + site["cond_indep_stack"][0].dim
+        for name, site in scored.items()
+    }
+
+
+def _log_densities(program: Program, unconstrained: Sites) -> Float[Array, " elements"]:
+    """Return the log posterior density of each element of the one plate of a program."""
+    model, arguments = program
+    sites = constrain_fn(model, arguments, {}, unconstrained)
+    substituted = handlers.substitute(handlers.seed(model, jax.random.key(0)), data=sites)
+    total = jnp.zeros(())
+    for name, site in handlers.trace(substituted).get_trace(*arguments).items():
+        if site["type"] != "sample":
+            continue
+        total = total + site["fn"].log_prob(site["value"])
+        if name in unconstrained:
+            transform = biject_to(site["fn"].support)
+            z = unconstrained[name]
+            stretch = transform.log_abs_det_jacobian(z, site["value"])
+            events = stretch.ndim - total.ndim
+            total = total + jnp.sum(stretch, axis=tuple(range(stretch.ndim - events, stretch.ndim)))
+    return total.ravel()
 
 
 def checked_medians(program: Program, name: str, expected: Sites) -> Sites:

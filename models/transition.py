@@ -59,9 +59,9 @@ class TransitionModel:
                     prior = priors.lengthscale.distribution()
                     sites[name] = numpyro.sample(name, prior.expand([width]).to_event(1))
             sites |= self.noise_factors(p, q)
-        hyper = self.hyperparameters(sites)
-        numpyro.deterministic("transition_noise", hyper.transition_noise)
-        numpyro.factor("transition_log_likelihood", self.log_likelihood(hyper, transitions))
+            hyper = self.hyperparameters(sites)
+            numpyro.deterministic("transition_noise", hyper.transition_noise)
+            numpyro.factor("transition_log_likelihood", self.log_likelihoods(hyper, transitions))
 
     def noise_factors(self, p: int, q: int) -> Sites:
         """Sample what the noise has besides its scale: here nothing."""
@@ -140,6 +140,14 @@ class TransitionModel:
         self, hyper: TransitionHyperparameters, transitions: Transitions
     ) -> Float[Array, ""]:
         """Return ``sum_j log N(r_j; 0, covariance_j)``."""
+        return jnp.sum(self.log_likelihoods(hyper, transitions))
+
+    def log_likelihoods(
+        self, hyper: TransitionHyperparameters, transitions: Transitions
+    ) -> Float[Array, " d"]:
+        """Return ``log N(r_j; 0, covariance_j)`` of each dimension."""
         covariance = self.covariance(hyper, transitions.contexts, transitions.actions)
-        density = jax.vmap(gaussian_log_density, in_axes=(1, 0, None))
-        return jnp.sum(density(transitions.intermediates, covariance, transitions.mask))
+        density: Array = jax.vmap(gaussian_log_density, in_axes=(1, 0, None))(
+            transitions.intermediates, covariance, transitions.mask
+        )
+        return density

@@ -76,7 +76,7 @@ def test_a_single_chain_and_too_few_steps_are_not_assessable() -> None:
 
 
 def guide(log_ratio: np.ndarray, elbo: np.ndarray) -> Fit:
-    stats = {"elbo": elbo, "log_p": log_ratio[None], "log_q": np.zeros((1, len(log_ratio)))}
+    stats = {"elbo": elbo, "log_p": log_ratio[None], "log_q": np.zeros((1, *log_ratio.shape))}
     return Fit({}, np.zeros(1), {}, stats, None)
 
 
@@ -92,6 +92,19 @@ def test_a_guide_is_judged_by_its_importance_ratios_and_its_bound() -> None:
     assert verdicts(guide(np.full(256, np.nan), flat))["finite"] == "failed"
     assert verdicts(guide(good[:20], flat))["pareto_k"] == "not assessable"
     assert verdicts(guide(np.zeros(256), flat))["pareto_k"] == "ok"  # an exact guide
+
+
+def test_a_guide_of_independent_elements_is_as_good_as_the_worst_of_them() -> None:
+    rng = np.random.default_rng(1)
+    ratio = np.stack(
+        [rng.standard_cauchy(256) if i == 1 else rng.normal(size=256) for i in range(3)]
+    )
+    fit = guide(ratio.T, rng.normal(size=80))
+    checks = {check.criterion: check for check in GATE.check("transition", fit)}
+    alone = guide(ratio[1], rng.normal(size=80))
+    assert checks["pareto_k"].site == "element 1"
+    assert checks["pareto_k"].verdict == "failed"
+    assert checks["pareto_k"].value == GATE.check("transition", alone)[1].value
 
 
 def test_refit_policies() -> None:

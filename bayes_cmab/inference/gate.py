@@ -54,9 +54,10 @@ class Gate:
     ess : smallest bulk and tail effective sample size.
     divergent : largest share of divergent transitions.
     bfmi : smallest Bayesian fraction of missing information of a chain.
-    pareto_k : largest Pareto k of the importance ratios of a variational guide. Above 0.7 its
-        draws could not be corrected by importance weights; above one, the default, it misses so
-        much of the posterior's tails that the ratios have no mean.
+    pareto_k : largest Pareto k of the importance ratios of a variational guide, or of one of its
+        elements where the posterior is a product of theirs. Above 0.7 its draws could not be
+        corrected by importance weights; above one, the default, it misses so much of the
+        posterior's tails that the ratios have no mean.
     elbo_drift : largest change, in nats, of the mean lower bound between the third and the last
         quarter of the optimisation, beyond four standard errors.
     """
@@ -125,13 +126,16 @@ class Gate:
 
     def _check_guide(self, program: str, fit: Fit) -> list[Check]:
         stats = {name: np.asarray(value) for name, value in fit.stats.items()}
-        ratio = (stats["log_p"] - stats["log_q"]).ravel()
+        ratio = stats["log_p"] - stats["log_q"]
+        ratio = ratio.reshape(ratio.shape[0] * ratio.shape[1], -1)  # a column for each element
         finite = bool(np.all(np.isfinite(ratio)))
         if finite and len(ratio) < FEWEST_RATIOS:
             pareto = Check(program, "pareto_k", "", np.nan, self.pareto_k, "not assessable")
         else:
-            k = _pareto_k(ratio) if finite else np.nan
-            pareto = _limit(program, "pareto_k", "", k, above=self.pareto_k)
+            ks = [_pareto_k(column) for column in ratio.T] if finite else [np.nan]
+            worst = int(np.argmax(ks))
+            element = f"element {worst}" if len(ks) > 1 else ""
+            pareto = _limit(program, "pareto_k", element, ks[worst], above=self.pareto_k)
         elbo = stats["elbo"]
         quarter = len(elbo) // 4
         if quarter < 4:
