@@ -114,12 +114,13 @@ def coordinates(program: Program) -> Coordinates:
 def _plate_axes(program: Program) -> dict[str, int] | None:
     """Return the axis of each site that is along the one plate of a program, if it has one.
 
-    None if not everything in the program is in that plate and in no other.
+    None if not everything in the program is in that plate and in no other, or a handler scales it.
     """
     trace = _trace(program, jax.random.key(0))
     scored = {name: site for name, site in trace.items() if site["type"] == "sample"}
     plates = {tuple(frame.name for frame in site["cond_indep_stack"]) for site in scored.values()}
-    if len(plates) != 1 or len(plates.pop()) != 1:
+    scaled = any(site["scale"] is not None for site in scored.values())
+    if scaled or len(plates) != 1 or len(plates.pop()) != 1:
         return None
     return {
         name: len(site["fn"].batch_shape) + site["cond_indep_stack"][0].dim

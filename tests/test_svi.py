@@ -9,6 +9,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from numpyro import handlers
 
 from bayes_cmab.data import Outcomes, Transitions
 from bayes_cmab.inference import SVI, Fit
@@ -89,10 +90,14 @@ def test_elements_of_a_plate_are_independent_in_the_guide(model: TransitionModel
     assert np.any(np.tril(scale, -1) != 0.0)
 
 
-def test_a_program_with_sites_outside_its_plate_is_one_element() -> None:
+def test_a_program_of_more_than_a_plate_is_one_element() -> None:
     outcomes = Outcomes.create(np.zeros((3, 2)), np.zeros(3), capacity=3)
-    space = coordinates(Program(RewardModel(), (outcomes,)))
-    np.testing.assert_array_equal(space.element, np.zeros(len(space.medians)))
+    scaled = handlers.scale(normal_elements, scale=0.5)
+    for program in (Program(RewardModel(), (outcomes,)), Program(scaled, ())):
+        space = coordinates(program)
+        z = space.medians + 0.1
+        np.testing.assert_array_equal(space.element, np.zeros(len(z)))
+        np.testing.assert_array_equal(space.densities(z), [-space.potential(z)])
 
 
 @pytest.mark.slow
