@@ -10,6 +10,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 from numpyro import handlers
 from numpyro.distributions import biject_to
+from numpyro.distributions.util import sum_rightmost
 from numpyro.infer.util import constrain_fn, potential_energy, unconstrain_fn
 
 from bayes_cmab.models.priors import Sites
@@ -142,8 +143,7 @@ def _log_densities(program: Program, unconstrained: Sites) -> Float[Array, " ele
             transform = biject_to(site["fn"].support)
             z = unconstrained[name]
             stretch = transform.log_abs_det_jacobian(z, site["value"])
-            events = stretch.ndim - total.ndim
-            total = total + jnp.sum(stretch, axis=tuple(range(stretch.ndim - events, stretch.ndim)))
+            total = total + sum_rightmost(stretch, stretch.ndim - total.ndim)
     return total.ravel()
 
 

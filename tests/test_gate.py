@@ -96,9 +96,7 @@ def test_a_guide_is_judged_by_its_importance_ratios_and_its_bound() -> None:
 
 def test_a_guide_of_independent_elements_is_as_good_as_the_worst_of_them() -> None:
     rng = np.random.default_rng(1)
-    ratio = np.stack(
-        [rng.standard_cauchy(256) if i == 1 else rng.normal(size=256) for i in range(3)]
-    )
+    ratio = np.stack([rng.normal(size=256), rng.standard_cauchy(256), rng.normal(size=256)])
     fit = guide(ratio.T, rng.normal(size=80))
     checks = {check.criterion: check for check in GATE.check("transition", fit)}
     alone = guide(ratio[1], rng.normal(size=80))
