@@ -102,7 +102,7 @@ def gp_ucb_moments(
         embedding=nothing,
         transition=nothing,
         moment=jnp.ones(()),
-        scale=posterior.hyper.embedding_variance,
+        scale=embedding_model.prior_variance(posterior.hyper),
     )
 
 

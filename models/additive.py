@@ -81,6 +81,11 @@ class AdditiveRewardModel(RewardModel):
                 "AdditiveRewardModel: expected power 1 and unit_variance False, got "
                 f"{self.power} and {self.unit_variance}"
             )
+        if not isinstance(self.priors, AdditivePriors):
+            raise ValueError(
+                "AdditiveRewardModel: expected AdditivePriors, which weigh the main effects, got "
+                f"{self.priors!r}"
+            )
 
     def __call__(self, outcomes: Outcomes) -> None:
         """Sample the hyperparameters and score the outcomes."""

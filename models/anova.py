@@ -7,10 +7,9 @@ import jax.numpy as jnp
 import numpyro
 from jaxtyping import Array, Float
 
-from bayes_cmab.data import Transitions
 from bayes_cmab.kernels import factors
-from bayes_cmab.models.embedding import EmbeddingModel, Features, Rows, reference_features
-from bayes_cmab.models.priors import AnovaPriors, Sites
+from bayes_cmab.models.embedding import EmbeddingModel, Rows
+from bayes_cmab.models.priors import AnovaPriors, EmbeddingPriors, Sites
 
 
 class AnovaHyperparameters(NamedTuple):
@@ -46,7 +45,7 @@ class AnovaEmbeddingModel(EmbeddingModel):
 
     Attributes
     ----------
-    anova_priors : take the place of ``priors``.
+    anova_priors : take the place of ``priors`` and of ``unit_variance``, which must be left alone.
     """
 
     anova_priors: AnovaPriors = AnovaPriors()
@@ -54,9 +53,16 @@ class AnovaEmbeddingModel(EmbeddingModel):
     def _components(self, p: int) -> tuple[str, ...]:
         return ("constant", "s", "a", "sa") if p else ("constant", "a")
 
-    def __call__(self, transitions: Transitions, features: Features | None = None) -> None:
-        """Sample the hyperparameters and score the transitions."""
-        p, q = transitions.contexts.shape[1], transitions.actions.shape[1]
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.unit_variance or self.priors != EmbeddingPriors():
+            raise ValueError(
+                "AnovaEmbeddingModel: expected anova_priors alone, which hold the weights, got "
+                f"unit_variance={self.unit_variance} and priors={self.priors}"
+            )
+
+    def sample(self, p: int, q: int) -> AnovaHyperparameters:  # type: ignore[override]
+        """Sample the sites from their priors (inside a NumPyro program)."""
         priors, sites = self.anova_priors, {}
         for label, width in (("s", p), ("a", q)):
             if width:
@@ -70,9 +76,7 @@ class AnovaEmbeddingModel(EmbeddingModel):
         sites[name] = numpyro.sample(name, priors.noise_scale.distribution())
         hyper = self.hyperparameters(sites)
         numpyro.deterministic("embedding_noise", hyper.embedding_noise)
-        features = reference_features(transitions) if features is None else features
-        density = self.log_likelihood(hyper, transitions, features)  # type: ignore[arg-type]
-        numpyro.factor("embedding_log_likelihood", density)
+        return hyper
 
     def hyperparameters(self, sites: Sites) -> AnovaHyperparameters:  # type: ignore[override]
         """Return the hyperparameters that the program's sites stand for."""
@@ -106,6 +110,12 @@ class AnovaEmbeddingModel(EmbeddingModel):
             median = priors.weight.root().median
             sites[f"embedding_scale_{component}"] = jnp.array(median, float)
         return sites
+
+    def prior_variance(  # type: ignore[override]
+        self, hyper: AnovaHyperparameters
+    ) -> Float[Array, ""]:
+        """Return ``k_x(x, x)``, the sum of the weights."""
+        return hyper.weight_constant + hyper.weight_s + hyper.weight_a + hyper.weight_sa
 
     def gram(  # type: ignore[override]
         self,

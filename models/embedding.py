@@ -30,8 +30,11 @@ from bayes_cmab.linalg import (
 )
 from bayes_cmab.models.hyperparameters import EmbeddingHyperparameters
 from bayes_cmab.models.priors import EmbeddingPriors, Sites
+from bayes_cmab.validate import one_of
 
 type Rows = Float[Array, "n k"]
+
+LIKELIHOODS = ("composite", "matrix_normal")
 
 
 class Features(NamedTuple):
@@ -149,6 +152,7 @@ class EmbeddingModel:
 
     def __post_init__(self) -> None:
         factors(self.kernel)
+        one_of(self.likelihood, "likelihood", LIKELIHOODS)
 
     def __call__(self, transitions: Transitions, features: Features | None = None) -> None:
         """Sample the hyperparameters and score the transitions."""
@@ -205,6 +209,10 @@ class EmbeddingModel:
         if not self.unit_variance:
             sites["embedding_scale"] = jnp.array(priors.scale.median, float)
         return sites
+
+    def prior_variance(self, hyper: EmbeddingHyperparameters) -> Float[Array, ""]:
+        """Return ``k_x(x, x)``."""
+        return hyper.embedding_variance
 
     def gram(
         self,

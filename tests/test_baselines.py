@@ -11,8 +11,10 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from bayes_cmab import baselines, kernels, posteriors
-from bayes_cmab.data import Outcomes, Transitions
+from bayes_cmab.data import Data, Outcomes, Rewards, Transitions
 from bayes_cmab.models import (
+    AnovaEmbeddingModel,
+    DirectRewardModel,
     EmbeddingHyperparameters,
     EmbeddingModel,
     RewardHyperparameters,
@@ -21,6 +23,8 @@ from bayes_cmab.models import (
     TransitionModel,
 )
 from bayes_cmab.moments import Moments
+from bayes_cmab.policies import DirectPolicy
+from bayes_cmab.scaling import Scales
 
 # Over a fresh seed, the Monte Carlo test would fail correct moments with at most this probability
 # (Bonferroni over the comparisons it makes).
@@ -116,6 +120,30 @@ def test_gp_ucb_equals_scikit_learn_on_centred_outcomes() -> None:
     np.testing.assert_allclose(got.mean, y.mean() + mean, rtol=1e-9)
     np.testing.assert_allclose(got.variance, deviation**2, rtol=1e-8)
     np.testing.assert_array_equal(got.variance, got.variance_reward)
+
+
+def test_gp_ucb_takes_an_anova_kernel() -> None:
+    data, model = rows(1), AnovaEmbeddingModel()
+    y = np.random.default_rng(3).normal(loc=5.0, size=N)
+    policy = DirectPolicy(DirectRewardModel(model))
+    asked = np.hstack([np.full((3, 1), CONTEXT[0]), ACTIONS])
+    seen = np.hstack([data.s, data.a])
+
+    def gram(x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        k_s, k_a = (RBF(0.6)(x[:, [j]], z[:, [j]]) for j in (0, 1))
+        return 0.1 * (1.0 + k_s + k_a + k_s * k_a)
+
+    rewards = Rewards.empty(1, 1, CAPACITY)
+    for row in zip(data.s, data.a, y, strict=True):
+        rewards = rewards.append(*map(jnp.asarray, row))
+    known = Data(data.transitions, data.outcomes, rewards)
+    sites = policy.default_sites(1, 1, 1)
+    state = policy.condition(sites, known, Scales.identity(1, 1, 1))
+    got = jax.jit(policy.moments)(state, CONTEXT, ACTIONS)
+    E = np.linalg.solve(gram(seen, seen) + (0.2 + 1e-6) * np.eye(N), gram(seen, asked)).T
+    np.testing.assert_allclose(got.mean, y.mean() + E @ (y - y.mean()), rtol=1e-9)
+    expected = 0.4 - np.sum(E * gram(asked, seen), axis=1)
+    np.testing.assert_allclose(got.variance, expected, rtol=1e-8)
 
 
 def test_cme_ucb_and_its_improvement_equal_dense_formulas_with_scikit_learn() -> None:

@@ -2,6 +2,7 @@
 
 import pkgutil
 import re
+from importlib import import_module
 from pathlib import Path
 
 import matplotlib
@@ -55,6 +56,17 @@ def test_every_public_name_is_in_the_readme_or_the_docs() -> None:
     text = "\n".join(page.read_text("utf-8") for page in PAGES)
     missing = [name for name in bayes_cmab.__all__ if not re.search(rf"\b{name}\b", text)]
     assert not missing
+
+
+def test_every_public_name_of_a_module_is_in_the_reference() -> None:
+    """Of the packages' ``__all__``; each is documented with the module that defines it."""
+    reference = (ROOT / "docs" / "api.md").read_text("utf-8")
+    modules = set(re.findall(r"auto(?:module|class):: (\S+)", reference))
+    for package in ("models", "policies", "inference", "posteriors"):
+        found = import_module(f"bayes_cmab.{package}")
+        for name in found.__all__:
+            home = getattr(found, name).__module__
+            assert home in modules or f"{home}.{name}" in modules, (name, home)
 
 
 def named(cell: str) -> list[str]:

@@ -86,6 +86,16 @@ def test_context_and_action_may_have_kernels_of_their_own() -> None:
     got = jax.jit(model.gram)(hyper, s, a, s, a)
     expected = matern32(s, s, hyper.lengthscale_s) * rbf(a, a, lengthscale[:2])
     np.testing.assert_allclose(got, expected, rtol=1e-12)
+    k_s = matern32(s, s, jnp.array([0.6]))
+    k_a = matern52(a, a, jnp.array([0.6, 0.6]))
+    kernel = ("matern32", "matern52")
+    anova = AnovaEmbeddingModel(kernel=kernel)
+    got = jax.jit(anova.gram)(anova.hyperparameters(anova.default_sites(1, 2)), s, a, s, a)
+    np.testing.assert_allclose(got, 0.1 * (1.0 + k_s + k_a + k_s * k_a), rtol=1e-12)
+    transition = TransitionModel(kernel=kernel)
+    sites = transition.default_sites(1, 2, 1)
+    (got,) = jax.jit(transition.gram)(transition.hyperparameters(sites), s, a, s, a)
+    np.testing.assert_allclose(got, 0.25 + 0.3 * (k_s + k_a + k_s * k_a), rtol=1e-12)
 
 
 @pytest.mark.parametrize("model", [EmbeddingModel, AnovaEmbeddingModel, TransitionModel])

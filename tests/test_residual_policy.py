@@ -1,6 +1,7 @@
 """The agent with a transition prior: rows one by one, modular inference, ANOVA kernels."""
 
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from bayes_cmab.environments import SETTINGS
 from bayes_cmab.inference import MAP, maximise, maximise_program
 from bayes_cmab.models import AnovaEmbeddingModel, TransitionModel
 from bayes_cmab.models.embedding import reference_features
+from bayes_cmab.models.priors import EmbeddingPriors
 from bayes_cmab.moments import Moments
 from bayes_cmab.policies import ResidualPolicy
 from bayes_cmab.programs import Program, potential, prior_log_density, sample_sites
@@ -116,7 +118,7 @@ def test_the_transitions_hyperparameters_know_nothing_of_the_embedding() -> None
 
 
 @pytest.mark.slow
-def test_it_learns_where_the_paper_form_does_not() -> None:
+def test_it_learns() -> None:
     """Setting A, 3 paired trials of 30 rounds: a smoke test of the whole, not a claim."""
     options = {"rounds": 30, "offline": 10, "seed": 0, "trials": range(3)}
     sharp, random = (
@@ -127,9 +129,22 @@ def test_it_learns_where_the_paper_form_does_not() -> None:
     assert np.all(sharp.rounds.predicted_variance >= 0.0)
 
 
+def test_another_likelihood_of_the_residual_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"expected the likelihood 'composite', .* got 'matrix_n"):
+        ResidualPolicy(embedding=AnovaEmbeddingModel(likelihood="matrix_normal"))
+
+
 # The ANOVA kernel
 
 MODEL = AnovaEmbeddingModel()
+
+
+@pytest.mark.parametrize(
+    "options", [{"unit_variance": True}, {"priors": EmbeddingPriors(noise_floor=0.1)}]
+)
+def test_options_that_the_weights_replace_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="expected anova_priors alone, which hold the weights"):
+        AnovaEmbeddingModel(**options)
 
 
 @pytest.mark.parametrize(("p", "q"), [(1, 1), (2, 1), (0, 2)])

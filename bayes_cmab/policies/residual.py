@@ -55,6 +55,13 @@ class ResidualPolicy(Policy[ResidualState]):
     transition: TransitionModel = TransitionModel()
     embedding: EmbeddingModel = AnovaEmbeddingModel()
 
+    def __post_init__(self) -> None:
+        if self.embedding.likelihood != "composite":
+            raise ValueError(
+                "embedding: expected the likelihood 'composite', the one that the residual has, "
+                f"got {self.embedding.likelihood!r}"
+            )
+
     def default_sites(self, p: int, q: int, d: int) -> Sites:
         """Return the medians of the priors."""
         return (

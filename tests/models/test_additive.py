@@ -11,8 +11,11 @@ from scipy import stats
 
 from bayes_cmab import posteriors
 from bayes_cmab.data import Outcomes
+from bayes_cmab.inference import MAP, maximise_program
 from bayes_cmab.models import AdditiveRewardModel, RewardHyperparameters, RewardModel
+from bayes_cmab.models.priors import AdditivePriors, LogNormal, RewardPriors
 from bayes_cmab.posteriors import RewardPosterior
+from bayes_cmab.programs import Program
 
 MODEL, PLAIN, D = AdditiveRewardModel(), RewardModel(), 2
 SITES = {
@@ -153,3 +156,48 @@ def test_a_component_without_variance_vanishes() -> None:
 def test_other_kernels_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="expected power 1 and unit_variance False"):
         AdditiveRewardModel(**options)  # type: ignore[arg-type]
+
+
+def test_priors_without_weights_of_the_main_effects_are_refused() -> None:
+    with pytest.raises(ValueError, match="expected AdditivePriors, which weigh the main effects"):
+        AdditiveRewardModel(priors=RewardPriors())  # type: ignore[arg-type]
+
+
+PRODUCT_AND_SUM = (
+    lambda r: 1.4 * np.sin(1.5 * r[:, 0]) * np.sin(1.5 * r[:, 1]),
+    lambda r: np.sin(1.5 * r[:, 0]) + np.cos(1.5 * r[:, 1]),
+)
+
+
+def fitted(spread: float) -> list[tuple[np.ndarray, float]]:
+    """Return the fitted variances of the components and the error of f, of a product and a sum."""
+    model = AdditiveRewardModel(priors=AdditivePriors(weight=LogNormal(0.3, spread)))
+    rng = np.random.default_rng(5)
+    seen, unseen = rng.uniform(-2, 2, (100, 2)), rng.uniform(-2, 2, (500, 2))
+
+    @jax.jit
+    def fit(outcomes: Outcomes) -> tuple[jax.Array, jax.Array]:
+        program = Program(model, (outcomes,))
+        sites, _ = maximise_program(program, model.default_sites(2), MAP(max_steps=200))
+        hyper = model.hyperparameters(sites)
+        gram = model.gram(hyper, jnp.asarray(unseen), outcomes.intermediates)
+        reward = posteriors.condition_reward(model, hyper, outcomes)  # type: ignore[arg-type]
+        alpha = posteriors.reward_alpha(model, reward)
+        return hyper.component_variance, (gram + hyper.mean_variance) @ alpha
+
+    found = []
+    for f in PRODUCT_AND_SUM:
+        variance, mean = fit(Outcomes.create(seen, f(seen) + 0.3 * rng.normal(size=100)))
+        found.append((np.asarray(variance), float(np.sqrt(np.mean((mean - f(unseen)) ** 2)))))
+    return found
+
+
+@pytest.mark.slow
+def test_a_wider_prior_lets_components_vanish_and_predicts_no_better() -> None:
+    default, wide = fitted(1.2), fitted(3.6)
+    for (_, error), (_, other) in zip(default, wide, strict=True):
+        assert abs(error / other - 1.0) < 0.03
+    for found, share in ((default, 0.3), (wide, 0.1)):
+        (product, _), (main, _) = found
+        assert (product[1:] < share * product[0]).all()
+        assert main[0] < share * main[1:].min()

@@ -172,6 +172,11 @@ def test_the_program_works_without_context_and_with_few_rows(p: int, q: int, d: 
         np.testing.assert_allclose(density, expected + log_prior(values), rtol=1e-9)
 
 
+def test_an_unknown_likelihood_is_refused() -> None:
+    with pytest.raises(ValueError, match="likelihood: expected one of 'composite', 'matrix_norm"):
+        EmbeddingModel(likelihood="nonsense")  # type: ignore[arg-type]
+
+
 def test_the_matrix_normal_likelihood_of_no_rows_is_zero() -> None:
     assert log_likelihood("matrix_normal", sites("matrix_normal"), transitions(count=0)) == 0.0
 
