@@ -259,7 +259,8 @@ def page() -> str:
         section(AHEAD, frame, {h: (f"cbmp-{h}", f"cme-{h}") for h in INFERENCES}),
         tails(frame, INFERENCES),
         unmatched(
-            frame, ["cbmp-fixed", "cbmp-map", "cbmp-nuts", "cme-fixed", "cme-map", "sharp-map"]
+            frame,
+            [*(f"{n}-{h}" for n in ("cbmp", "cme") for h in INFERENCES), "sharp-map"],
         ),
         section(SPREAD, first, {"gaussian over plugin": ("gaussian-fixed", "plugin-fixed")}),
         section(BOTH, frame, {h: (f"icme-{h}", f"cme-{h}") for h in ("fixed", "map")}),
@@ -280,7 +281,8 @@ def main() -> None:
     docs = ROOT.parent / "docs"
     (docs / "paper.md").write_text(page(), encoding="utf-8")
     curves = tables.STUDY.curves()
-    drawn = figures(read_study(ROOT / "study.toml"), curves[curves.setting.isin(SETTINGS)])
+    study = read_study(ROOT / "study.toml")
+    drawn = figures(study, curves[curves.setting.isin(SETTINGS)], tables.STUDY.trials())
     save({f"study_{name}": figure for name, figure in drawn.items()}, docs / "figures")
 
 

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from bayes_cmab.data import Outcomes, Transitions
 from bayes_cmab.models import EmbeddingModel, RewardModel
-from bayes_cmab.plots import COLOURS, STYLE
+from bayes_cmab.plot_style import COLOURS, STYLE
 from bayes_cmab.posteriors import condition_embedding, embedding_weights
 from bayes_cmab.predictive import prior_predictive
 from bayes_cmab.programs import Program, prior_draws

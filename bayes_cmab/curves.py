@@ -60,6 +60,17 @@ def curves(results: Results) -> pd.DataFrame:
     return pd.concat([curve(cell, data) for cell, data in results.items()], ignore_index=True)
 
 
+def sums_of(results: Results) -> pd.DataFrame:
+    """Return the cumulative outcome of every trial: a row a trial, with its cell."""
+    return pd.concat(
+        [
+            pd.DataFrame({**cell_key(cell), "outcome": cumulative_outcome(data)[:, -1]})
+            for cell, data in results.items()
+        ],
+        ignore_index=True,
+    )
+
+
 def interval(own: pd.DataFrame, name: str) -> tuple[FloatArray, FloatArray]:
     """Return the bounds of the 95% t-interval of a mean of one cell's curves, by round."""
     centre = own[f"{name}_mean"].to_numpy(np.float64)

@@ -1,14 +1,15 @@
 """Figures of a sweep: pure functions of its table of curves that return a matplotlib figure.
 
-Colour says the policy, the same in every figure of the project; line style says how its
-hyperparameters are inferred. Nothing here touches pyplot or leaves a setting changed.
+To the right of the curves are the 95% intervals of their ends, one bar an agent, in the order of
+the legend: bands around ten curves would hide each other. Nothing here touches pyplot or leaves a
+setting changed.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import matplotlib as mpl
 import numpy as np
@@ -16,80 +17,23 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
-from bayes_cmab.curves import curves, interval
+from bayes_cmab.curves import curves, interval, sums_of
 from bayes_cmab.files import write_atomically
-from bayes_cmab.registry import agent_title, split_name
-from bayes_cmab.summary import TAIL, Results
+from bayes_cmab.plot_style import STYLE, line_style
+from bayes_cmab.registry import agent_title
+from bayes_cmab.summary import TAIL, Results, tail_interval
 from bayes_cmab.sweep import explores
-from bayes_cmab.validate import one_of
-
-COLOURS = {
-    "cbmp": "#0072B2",
-    "proposition": "#56B4E9",
-    "residual": "#004D80",
-    "additive": "#882255",
-    "varying": "#999933",
-    "sharp": "#332288",
-    "anova": "#117733",
-    "cme": "#D55E00",
-    "icme": "#E69F00",
-    "gp": "#009E73",
-    "gaussian": "#CC79A7",
-    "plugin": "#000000",
-    "oracle": "#6B6B6B",
-    "random": "#A8A8A8",
-}
-"""Colour of each policy: Okabe and Ito's palette, which colour-blind readers can tell apart."""
-
-LINES: dict[str, dict[str, Any]] = {
-    "fixed": {"linestyle": (0, (4, 1.8)), "linewidth": 1.2},
-    "map": {"linestyle": "-", "linewidth": 1.3},
-    "map1": {"linestyle": (0, (1, 1)), "linewidth": 1.3},
-    "svi": {"linestyle": (0, (5, 1.5, 1, 1.5)), "linewidth": 1.3},
-    "nuts": {"linestyle": "-", "linewidth": 2.4},
-}
-"""Line of each inference."""
-
-PLAIN: dict[str, Any] = {"linestyle": "-", "linewidth": 1.1}
-"""Line of the policies that infer nothing."""
-
-STYLE: dict[Any, Any] = {
-    "font.size": 8.0,
-    "axes.titlesize": 8.5,
-    "axes.labelsize": 8.0,
-    "xtick.labelsize": 7.5,
-    "ytick.labelsize": 7.5,
-    "legend.fontsize": 7.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "#444444",
-    "axes.linewidth": 0.7,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#E4E4E4",
-    "grid.linewidth": 0.5,
-    "xtick.color": "#444444",
-    "ytick.color": "#444444",
-    "xtick.labelcolor": "black",
-    "ytick.labelcolor": "black",
-    "xtick.major.width": 0.7,
-    "ytick.major.width": 0.7,
-    "xtick.major.size": 3.0,
-    "ytick.major.size": 3.0,
-    "legend.title_fontsize": 7.5,
-    "legend.frameon": False,
-    "legend.handlelength": 2.8,
-    "legend.handletextpad": 0.6,
-    "pdf.fonttype": 42,
-    "savefig.dpi": 200,
-}
-"""Matplotlib settings of a figure, in force while it is drawn and saved."""
+from bayes_cmab.validate import FloatArray, one_of
 
 FORMATS = ("png", "pdf", "svg")
 
 LETTER = 0.06
 """Width of a letter of the legend in inches, about."""
+
+FIRST_BAR, BAR_STEP = 1.03, 0.022
+"""Where the intervals of the ends are drawn, in last rounds."""
 
 
 @dataclass(frozen=True)
@@ -101,36 +45,41 @@ class Statistic:
     label : of the vertical axis.
     note : what it is, for a number of trials.
     column : of the table of curves.
-    band : name of the mean whose 95% t-interval is drawn, if one is.
+    mean : name of the mean whose 95% t-interval is drawn; without one it is that of the quantile.
     """
 
     label: str
     note: str
     column: str
-    band: str | None = None
+    mean: str | None = None
 
 
-MEAN_NOTE = "mean of {trials} trials, 95% band"
+MEAN_NOTE = "mean of {trials} trials; bars: 95% intervals at the end"
 STATISTICS = {
     "mean": Statistic("cumulative outcome", MEAN_NOTE, "outcome_mean", "outcome"),
     "quantile": Statistic(
-        "cumulative outcome", f"{TAIL:g} quantile of {{trials}} trials", "outcome_q05"
+        f"{TAIL:g} quantile of cumulative outcome",
+        "of {trials} trials; bars: 95% intervals at the end (bootstrap)",
+        "outcome_q05",
     ),
     "regret": Statistic("cumulative pseudo-regret", MEAN_NOTE, "regret_mean", "regret"),
 }
 
 
 def plot_curves(
-    frame: pd.DataFrame, statistic: Literal["mean", "quantile", "regret"] = "mean"
+    frame: pd.DataFrame,
+    statistic: Literal["mean", "quantile", "regret"] = "mean",
+    sums: pd.DataFrame | None = None,
 ) -> Figure:
     """Draw the curves of a table, as in the paper's Figures 1 and 2.
 
     Parameters
     ----------
     frame : of `curves.curves`, or a part of it.
-    statistic : over the trials: ``"mean"`` of the cumulative outcome with its 95% t-interval as a
-        band, ``"quantile"``, its 0.05 quantile, or ``"regret"``, the mean of the cumulative
-        pseudo-regret with its band.
+    statistic : over the trials: ``"mean"`` of the cumulative outcome, ``"quantile"``, its 0.05
+        quantile, or ``"regret"``, the mean of the cumulative pseudo-regret.
+    sums : of `Ledger.trials`, whose ``outcome`` the interval of the quantile comes from
+        (`tail_interval`); without them it has none. Those of the means are t-intervals.
 
     Returns
     -------
@@ -146,7 +95,7 @@ def plot_curves(
     shown = STATISTICS[one_of(statistic, "statistic", list(STATISTICS))]
     if frame.empty:
         raise ValueError("frame: expected at least one row, got none")
-    return _draw(frame, shown)
+    return _draw(frame, shown, sums)
 
 
 def plot_cumulative(results: Results, statistic: Literal["mean", "quantile"] = "mean") -> Figure:
@@ -157,18 +106,12 @@ def plot_cumulative(results: Results, statistic: Literal["mean", "quantile"] = "
     results : of `load_sweep`.
     """
     one_of(statistic, "statistic", ("mean", "quantile"))
-    return plot_curves(curves(results), statistic)
+    return plot_curves(curves(results), statistic, sums_of(results))
 
 
 def plot_regret(results: Results) -> Figure:
-    """Draw the mean cumulative pseudo-regret with its 95% band; see `plot_curves`."""
+    """Draw the mean cumulative pseudo-regret; see `plot_curves`."""
     return plot_curves(curves(results), "regret")
-
-
-def line_style(agent: str) -> dict[str, Any]:
-    """Return the colour, line style and line width of an agent."""
-    policy, inference = split_name(agent)
-    return {"color": COLOURS[policy], **(LINES[inference] if explores(agent) else PLAIN)}
 
 
 def save_figures(results: Results, folder: Path, kind: str = "png") -> list[Path]:
@@ -203,9 +146,10 @@ def save(figures: Mapping[str, Figure], folder: Path, kind: str = "png") -> list
     return paths
 
 
-def _draw(frame: pd.DataFrame, shown: Statistic) -> Figure:
+def _draw(frame: pd.DataFrame, shown: Statistic, sums: pd.DataFrame | None) -> Figure:
     settings = list(frame["setting"].unique())
     moving = frame["agent"].map(explores)
+    agents = list(frame["agent"].unique())
     weights = list(frame["beta"][moving].unique()) or [frame["beta"].iloc[0]]
     columns = [(size, beta) for size in frame["offline"].unique() for beta in weights]
     with mpl.rc_context(STYLE):
@@ -219,6 +163,7 @@ def _draw(frame: pd.DataFrame, shown: Statistic) -> Figure:
                 panel = frame[here & ((frame["beta"] == beta) | ~moving)]
                 for agent, own in panel.groupby("agent", sort=False):
                     _line(axis, str(agent), own, shown)
+                _bars(axis, panel, agents, shown, sums)
                 weight = f", $\\beta$ = {beta:g}" if len(weights) > 1 else ""
                 axis.set_title(f"Setting {setting}, $m$ = {offline}{weight}", loc="left")
             row[0].set_ylabel(shown.label)
@@ -231,21 +176,48 @@ def _draw(frame: pd.DataFrame, shown: Statistic) -> Figure:
 def _size(rows: int, columns: int) -> tuple[float, float]:
     """Return width and height in inches: two panels fill a page of seven inches."""
     if columns == 1:
-        return 5.6, 0.2 + 2.6 * rows
+        return 6.6, 0.2 + 2.6 * rows
     return 0.4 + 3.3 * columns, 0.8 + 2.4 * rows
 
 
 def _line(axis: Axes, agent: str, own: pd.DataFrame, shown: Statistic) -> None:
     """Draw one agent's curve, from zero before the first round."""
-    rounds = np.append(0, own["round"])
-    style = line_style(agent)
     above = 3.0 - 0.01 * len(axis.lines)  # the agents that are named first lie on top
-    centre = np.append(0.0, own[shown.column])
-    axis.plot(rounds, centre, label=agent_title(agent), zorder=above, **style)
-    if shown.band and own["trials"].iloc[0] > 1:
-        low, high = (np.append(0.0, bound) for bound in interval(own, shown.band))
-        axis.fill_between(rounds, low, high, color=style["color"], alpha=0.15, linewidth=0)
-    axis.margins(x=0.0)
+    rounds, centre = np.append(0, own["round"]), np.append(0.0, own[shown.column])
+    axis.plot(rounds, centre, label=agent_title(agent), zorder=above, **line_style(agent))
+
+
+def _bars(
+    axis: Axes,
+    panel: pd.DataFrame,
+    agents: list[str],
+    shown: Statistic,
+    sums: pd.DataFrame | None,
+) -> None:
+    """Draw the intervals of the ends beyond the last round, each agent's at its own place."""
+    last = int(panel["round"].max())
+    ends = panel[(panel["round"] == last) & (panel["trials"] > 1)]
+    for agent in ends["agent"]:
+        own = ends[ends["agent"] == agent]
+        if shown.mean:
+            low, high = (float(bound[0]) for bound in interval(own, shown.mean))
+        elif sums is not None:
+            low, high = tail_interval(_outcomes(sums, own))
+        else:
+            continue
+        at = last * (FIRST_BAR + BAR_STEP * agents.index(agent))
+        centre = float(own[shown.column].iloc[0])
+        style = {"color": line_style(agent)["color"], "linewidth": 1.4}
+        axis.errorbar(at, centre, [[centre - low], [high - centre]], fmt="o", ms=2.2, **style)
+    axis.set_xlim(0.0, last * (FIRST_BAR + BAR_STEP * len(agents)))
+    axis.set_xticks([t for t in MaxNLocator(5, integer=True).tick_values(0, last) if t <= last])
+
+
+def _outcomes(sums: pd.DataFrame, own: pd.DataFrame) -> FloatArray:
+    """Return the cumulative outcomes of the trials of one cell."""
+    keys = ["setting", "offline", "agent", "beta"]
+    rows = (sums[keys] == own[keys].iloc[0]).all(axis=1)
+    return sums.loc[rows, "outcome"].to_numpy(np.float64)[: int(own["trials"].iloc[0])]
 
 
 def _legend(figure: Figure, frame: pd.DataFrame, shown: Statistic, columns: int) -> None:

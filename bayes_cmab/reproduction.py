@@ -101,12 +101,17 @@ def differences(study: Study, trials: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(filled or pairs[:1] or [difference(trials, "", "")], ignore_index=True)
 
 
-def figures(study: Study, curves: pd.DataFrame) -> dict[str, Figure]:
-    """Return the figures of a study, as in the paper: mean and 0.05 quantile by round."""
+def figures(study: Study, curves: pd.DataFrame, trials: pd.DataFrame) -> dict[str, Figure]:
+    """Return the figures of a study, as in the paper: mean and 0.05 quantile by round.
+
+    Parameters
+    ----------
+    curves, trials : of a `Ledger`.
+    """
     agents = list(study.figure)
     rows = curves[curves["agent"].isin(agents) & (curves["beta"] == study.beta)]
     if rows.empty:
         return {}
     rows = rows.assign(place=rows["agent"].map(agents.index))
     rows = rows.sort_values(["setting", "offline", "place", "round"])
-    return {"mean": plot_curves(rows, "mean"), "quantile": plot_curves(rows, "quantile")}
+    return {"mean": plot_curves(rows, "mean"), "quantile": plot_curves(rows, "quantile", trials)}

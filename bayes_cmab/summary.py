@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
+from scipy import stats
 from scipy.special import stdtrit
 
 from bayes_cmab.sweep import Cell, Chunk, Sweep, cell_key, explores
@@ -26,6 +27,9 @@ TAIL = 0.05
 
 CONFIDENCE = 0.95
 """Level of every interval."""
+
+RESAMPLES = 4000
+"""Of a bootstrap."""
 
 DIFFERENCE_COLUMNS = (
     *("setting", "offline", "agent", "beta", "reference", "trials"),
@@ -65,6 +69,22 @@ def standard_error(values: FloatArray) -> FloatArray:
 def half_width(values: FloatArray) -> FloatArray:
     """Return half the width of the 95% t-interval of the mean over the first axis."""
     return np.asarray(interval_factor(len(values)) * standard_error(values), np.float64)
+
+
+def tail_interval(values: FloatArray) -> tuple[float, float]:
+    """Return the bounds of a 95% bootstrap interval of the 0.05 quantile (percentiles).
+
+    Of few trials it is a rough one, as it cannot reach below the worst.
+    """
+    found = stats.bootstrap(
+        (values,),
+        lambda drawn, axis: np.quantile(drawn, TAIL, axis=axis),
+        n_resamples=RESAMPLES,
+        method="percentile",
+        confidence_level=CONFIDENCE,
+        rng=np.random.default_rng(0),
+    )
+    return float(found.confidence_interval.low), float(found.confidence_interval.high)
 
 
 def interval_factor(trials: int) -> float:

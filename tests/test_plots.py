@@ -6,17 +6,13 @@ import pytest
 import xarray as xr
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from scipy import stats
 
-from bayes_cmab.plots import (
-    COLOURS,
-    FORMATS,
-    LINES,
-    line_style,
-    plot_cumulative,
-    plot_regret,
-    save_figures,
-)
+from bayes_cmab.curves import curves
+from bayes_cmab.plot_style import COLOURS, LINES, line_style
+from bayes_cmab.plots import FORMATS, plot_cumulative, plot_curves, plot_regret, save_figures
 from bayes_cmab.registry import INFERENCES, POLICIES, agent_names
+from bayes_cmab.summary import tail_interval
 from bayes_cmab.sweep import Cell
 
 AGENTS = ("cbmp-fixed", "cbmp-map", "gp-map", "random", "oracle")
@@ -41,8 +37,12 @@ def results(settings=("A", "C"), offline=(0, 50), agents=AGENTS, betas=(0.25,), 
     }
 
 
+def curves_of(axis):
+    return [line for line in axis.lines if line.get_marker() == "None"]
+
+
 def labels(axis):
-    return [line.get_label() for line in axis.lines]
+    return [line.get_label() for line in curves_of(axis)]
 
 
 def test_one_panel_for_each_setting_and_offline_size():
@@ -60,7 +60,10 @@ def test_axes_say_what_they_show_and_only_at_the_border():
     figure = plot_cumulative(results())
     assert [axis.get_xlabel() for axis in figure.axes] == ["", "", "round", "round"]
     assert [axis.get_ylabel() for axis in figure.axes] == ["cumulative outcome", ""] * 2
-    assert figure.legends[0].get_title().get_text() == "mean of 4 trials, 95% band"
+    assert (
+        figure.legends[0].get_title().get_text()
+        == "mean of 4 trials; bars: 95% intervals at the end"
+    )
     for axis in figure.axes:
         assert not axis.spines["top"].get_visible()
         assert not axis.spines["right"].get_visible()
@@ -71,7 +74,7 @@ def test_exploration_weights_get_panels_of_their_own():
     titles = [axis.get_title(loc="left") for axis in figure.axes]
     assert titles == [rf"Setting C, $m$ = 50, $\beta$ = {beta}" for beta in ("0.25", "4")]
     for axis in figure.axes:
-        assert len(axis.lines) == len(AGENTS)  # those that do not explore are in every panel
+        assert len(curves_of(axis)) == len(AGENTS)  # those that do not explore are in every panel
 
 
 def test_curves_are_those_of_the_data():
@@ -89,14 +92,31 @@ def test_curves_are_those_of_the_data():
         np.testing.assert_allclose(line.get_ydata(), [0.0, *expected], rtol=1e-12)
 
 
-def test_the_mean_has_a_band_and_the_quantile_and_a_single_trial_have_none():
-    def bands(figure):
-        return len(figure.axes[0].collections)
+def bars(figure):
+    """Return place, lower and upper end of the bars of the first panel."""
+    drawn = [bar.get_segments()[0] for bar in figure.axes[0].collections]
+    return np.array([(low[0], low[1], high[1]) for low, high in drawn])
 
-    assert bands(plot_cumulative(results(("C",), (0,)))) == len(AGENTS)
-    assert bands(plot_regret(results(("C",), (0,)))) == len(AGENTS)
-    assert bands(plot_cumulative(results(("C",), (0,)), "quantile")) == 0
-    assert bands(plot_cumulative(results(("C",), (0,), trials=1))) == 0
+
+def test_bars_beyond_the_last_round_are_the_intervals_of_the_ends():
+    here = results(("C",), (0,), trials=9)
+    total = np.array([data["outcome"].values.sum(axis=1) for data in here.values()])
+    got = bars(plot_cumulative(here))
+    assert (np.diff(got[:, 0]) > 0.0).all()
+    assert (got[:, 0] > 6.0).all()
+    expected = stats.t.interval(0.95, 8, total.mean(axis=1), stats.sem(total, axis=1))
+    np.testing.assert_allclose(got[:, 1:].T, expected, rtol=1e-9)
+    tail = bars(plot_cumulative(here, "quantile"))
+    np.testing.assert_allclose(tail[:, 1:], [tail_interval(own) for own in total], rtol=1e-9)
+    ends = np.quantile(total, 0.05, axis=1)
+    assert (tail[:, 1] <= ends).all()
+    assert (ends <= tail[:, 2]).all()
+    assert len(bars(plot_regret(here))) == len(AGENTS)
+
+
+def test_a_single_trial_has_no_bar_nor_a_quantile_whose_trials_are_not_given():
+    assert bars(plot_cumulative(results(("C",), (0,), trials=1))).size == 0
+    assert bars(plot_curves(curves(results(("C",), (0,))), "quantile")).size == 0
 
 
 def test_a_legend_of_long_names_stays_inside_the_figure():
@@ -113,7 +133,9 @@ def test_a_legend_of_long_names_stays_inside_the_figure():
 
 def test_labels_of_the_other_figures():
     quantile = plot_cumulative(results(), "quantile")
-    assert quantile.legends[0].get_title().get_text() == "0.05 quantile of 4 trials"
+    title = "of 4 trials; bars: 95% intervals at the end (bootstrap)"
+    assert quantile.legends[0].get_title().get_text() == title
+    assert quantile.axes[0].get_ylabel() == "0.05 quantile of cumulative outcome"
     assert plot_regret(results()).axes[0].get_ylabel() == "cumulative pseudo-regret"
 
 

@@ -111,16 +111,19 @@ def test_what_is_shown_of_a_study(tmp_path):
     (row,) = differences(STUDY, ledger.trials()).to_dict("records")
     assert (row["agent"], row["reference"], row["trials"]) == ("oracle", "random", 4)
     assert row["difference"] > 0.0
-    drawn = figures(STUDY, ledger.curves())
+    drawn = figures(STUDY, ledger.curves(), ledger.trials())
     assert list(drawn) == ["mean", "quantile"]
     titles = [axis.get_title(loc="left") for axis in drawn["mean"].axes]
     assert titles == ["Setting C, $m$ = 0", "Setting C, $m$ = 50"]
     last = [[line.get_label() for line in axis.lines] for axis in drawn["mean"].axes]
-    assert last == [["Random"], ["Oracle", "Random"]]
+    named = [[label for label in labels if not label.startswith("_")] for labels in last]
+    assert named == [["Random"], ["Oracle", "Random"]]
+    bars = [len(axis.collections) for axis in drawn["quantile"].axes]
+    assert bars == [1, 2]  # from the sums of the trials
 
 
 def test_a_study_may_show_nothing(tmp_path):
     study = Study({"first": FIRST})
     ledger = Ledger(tmp_path)
     assert differences(study, ledger.trials()).empty
-    assert figures(study, ledger.curves()) == {}
+    assert figures(study, ledger.curves(), ledger.trials()) == {}

@@ -17,6 +17,7 @@ from bayes_cmab.summary import (
     seconds_per_round,
     standard_error,
     summarise,
+    tail_interval,
 )
 from bayes_cmab.sweep import Cell, Chunk, Sweep
 
@@ -219,3 +220,18 @@ def test_a_reference_that_is_missing_in_one_setting():
 def test_differences_need_the_same_trials_and_rounds(other, message):
     with pytest.raises(ValueError, match=message):
         paired_differences({BASE: dataset([[1.0], [2.0]]), OTHER: other}, "cbmp-fixed")
+
+
+def test_the_interval_of_the_quantile_is_the_asymptotic_one_for_many_trials():
+    values = np.random.default_rng(0).normal(size=4000)
+    low, high = tail_interval(values)
+    assert low < np.quantile(values, 0.05) < high
+    deviation = math.sqrt(0.05 * 0.95 / 4000) / stats.norm.pdf(stats.norm.ppf(0.05))
+    assert high - low == pytest.approx(2.0 * 1.96 * deviation, rel=0.15)
+
+
+def test_the_interval_of_the_quantile_of_few_trials_stays_among_them():
+    values = np.array([3.0, 1.0, 2.0, 5.0])
+    assert tail_interval(values)[0] == 1.0
+    assert 1.0 < tail_interval(values)[1] < 5.0
+    assert tail_interval(np.full(4, 2.0)) == (2.0, 2.0)

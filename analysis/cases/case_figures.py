@@ -18,7 +18,7 @@ from play import ACTG, WARFARIN
 from warfarin_clinic import LOG_DOSES, harm
 from warfarin_patients import ALLELES
 
-from bayes_cmab.plots import COLOURS, LINES, STYLE
+from bayes_cmab.plot_style import COLOURS, LINES, STYLE
 from bayes_cmab.summary import half_width
 
 GREYS = {

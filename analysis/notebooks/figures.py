@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 mpl.use("agg")  # a figure is shown by `drawn` or `shown`, once
 
-from bayes_cmab.plots import COLOURS, STYLE
+from bayes_cmab.plot_style import COLOURS, STYLE
 
 SMALL = os.environ.get("BAYES_CMAB_SMALL") == "1"
 """Whether the settings are those of the tests."""

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from scipy.stats import gaussian_kde
 
 from bayes_cmab import Agent
-from bayes_cmab.plots import line_style
+from bayes_cmab.plot_style import line_style
 from bayes_cmab.report_style import round_ticks
 from bayes_cmab.summary import half_width
 

@@ -10,7 +10,7 @@ from projection import FORMS, Rows, dense_proposition, moments_of, rows_of
 
 from bayes_cmab.environments import Environment
 from bayes_cmab.moments import NEGATIVITY_TOLERANCE, Moments
-from bayes_cmab.plots import COLOURS
+from bayes_cmab.plot_style import COLOURS
 from bayes_cmab.report_style import round_ticks
 from bayes_cmab.worlds import declared_scales
 

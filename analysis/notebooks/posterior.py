@@ -20,7 +20,7 @@ from matplotlib.ticker import MaxNLocator
 from bayes_cmab.diagnose import check_table
 from bayes_cmab.diagnostics import gate_checks
 from bayes_cmab.inference.gate import Gate
-from bayes_cmab.plots import STYLE
+from bayes_cmab.plot_style import STYLE
 
 # What it has to say of sensitivity stands in the table that it returns.
 logging.getLogger("arviz_stats").setLevel(logging.ERROR)

@@ -72,7 +72,7 @@ def reproduce(
         files = [
             write_csv(summary, folder / "summary.csv"),
             write_csv(differences(wanted, rows), folder / "differences.csv"),
-            *save(figures(wanted, ledger.curves()), folder),
+            *save(figures(wanted, ledger.curves(), ledger.trials()), folder),
         ]
         missing = [part.cells()[0].label for _, part in missing_cells(wanted, ledger)]
         if as_json:
