@@ -30,6 +30,10 @@ After 50 rounds the longest lengthscale is {trapped} where a fit is trapped and 
 it is not. NUTS on the data of the agent with one start: at most {most:.0%} of the draws, and
 {mean:.1%} on average, have one above 1.
 """
+AVERAGED = """
+The agents averaged over draws beside those in the first {trials} of these trials:
+
+"""
 DISTANCE = """
 Mean over levels and rounds of |coverage - nominal| (published peers, for all of g: BayesIMP 0.25,
 IMPspec 0.06 to 0.07).
@@ -67,6 +71,28 @@ def calibration_tables() -> list[str]:
         DISTANCE,
         tables.markdown(distances, ["", *CALIBRATED]),
     ]
+
+
+def averaged_table(setting: str, offline: int = 50, beta: float = 0.25) -> str:
+    """Return rewards of the fitted and the averaged agents in the trials that all have."""
+    names = [f"cbmp-{how}" for how in ("map1", "map", "svi", "nuts")]
+    frame = tables.STUDY.trials()
+    here = (frame.setting == setting) & (frame.offline == offline) & (frame.beta == beta)
+    wide = frame[here].pivot_table(index="trial", columns="agent", values="mean_reward")
+    wide = wide[names].dropna()
+    rows = []
+    for name in names:
+        gap = (wide[name] - wide[names[0]]).to_numpy()
+        mean, half = float(gap.mean()), float(half_width(gap))
+        rows.append(
+            [
+                f"`{name}`",
+                f"{wide[name].mean():.1f} ({wide[name].quantile(0.05):.0f})",
+                "" if name == names[0] else tables.interval(mean, mean - half, mean + half),
+            ]
+        )
+    head = ["", "reward (0.05 quantile)", "over map1"]
+    return AVERAGED.format(trials=len(wide)) + tables.markdown(rows, head)
 
 
 def span(values: pd.Series) -> str:
@@ -107,5 +133,6 @@ def trap_tables() -> list[str]:
                 most=draws.max(),
                 mean=draws.mean(),
             ),
+            averaged_table(str(setting)),
         ]
     return parts

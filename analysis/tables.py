@@ -11,6 +11,8 @@ STUDY = Ledger(FOLDER / "study")
 """Of `study.toml`."""
 FIXED = Ledger(FOLDER / "fixed")
 """Of `fixed.toml`."""
+FRESH = Ledger(FOLDER / "fresh")
+"""Of `fresh.toml`."""
 
 
 def markdown(rows: list[list[str]], header: list[str]) -> str:

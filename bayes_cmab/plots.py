@@ -227,9 +227,10 @@ def _legend(figure: Figure, frame: pd.DataFrame, shown: Statistic, columns: int)
     fitting = int(figure.get_figwidth() / (0.5 + LETTER * longest))
     lines = -(-len(agents) // max(min(2 * columns, fitting), 1))
     least, most = frame["trials"].min(), frame["trials"].max()
+    title = shown.note.format(trials=most if least == most else f"{least} to {most}")
     figure.legend(
         handles=[Line2D([], [], label=agent_title(a), **line_style(a)) for a in agents],
-        title=shown.note.format(trials=most if least == most else f"{least} to {most}"),
+        title=title.replace("; ", ";\n") if columns == 1 else title,
         loc="outside right upper" if columns == 1 else "outside lower center",
         ncols=1 if columns == 1 else -(-len(agents) // lines),
         alignment="left",

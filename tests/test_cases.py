@@ -276,6 +276,28 @@ def test_outcomes_come_late_and_never_where_the_log_lacks_them(
     assert len(told(agent, "outcome")) == known[:18].sum() < 18
 
 
+def test_the_rule_of_thumb_takes_the_arm_of_the_best_counts_told(
+    case: Any, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = case.actg_play
+    log = play.read_log(str(table))
+    monkeypatch.setattr(play, "known", lambda: log)
+    one = task(case, play.THUMB, rounds=70)
+    treated = play.rule_of_thumb(one, log)
+    np.testing.assert_array_equal(treated, play.rule_of_thumb(one, log))
+    assert len(set(treated)) == 70
+    cd4 = log.patients.naive.cd420.to_numpy()
+    for place in range(play.TRIED, 70):
+        told = treated[: place - 20]
+        means = [cd4[told[log.arm[told] == k]].mean() for k in range(4)]
+        assert log.arm[treated[place]] == np.argmax(means)
+    assert set(log.arm[treated[: play.TRIED]]) == {0, 1, 2, 3}
+    row = play.play(one)
+    assert row["regret_68"] == pytest.approx(
+        np.sum(log.value.max() - log.value[log.arm[treated[:68]]])
+    )
+
+
 def test_the_replay_of_an_arm_has_the_mean_of_the_arm_in_the_log(case: Any, table: Path) -> None:
     play = case.actg_play
     log = play.read_log(str(table))

@@ -38,6 +38,7 @@ ROUNDS = 148
 DELAYS = {"intermediate": 20, "outcome": 96}
 EVERY = 40  # asks between two fits: about ten patients
 STEP = 4
+THUMB, TRIED = "arm of the best mean r", 40
 
 DATA = {"own": 0, "m=50": 50, "m=300": 300}
 """Outcomes of experienced patients that are known; the trial's own are told in all of them."""
@@ -160,6 +161,27 @@ def fixed(task: Task, log: Log) -> Integers:
     return patients[log.arm[patients] == chosen][: task.rounds]
 
 
+def rule_of_thumb(task: Task, log: Log) -> Integers:
+    """Return the patients of a rule without a model or context: the arm of the best ``r`` so far.
+
+    Arms are random for the first `TRIED` patients; then it is the one whose patients had the
+    highest mean CD4 count in week 20, of those that are told by then.
+    """
+    rng = np.random.default_rng([task.seed, task.trial, 3])
+    cd4 = log.patients.naive[INTERMEDIATE[0]].to_numpy()
+    treated: list[int] = []
+    for i in order(task, len(log.arm)):
+        if len(treated) == task.rounds:
+            break
+        told = np.array(treated[: max(len(treated) - DELAYS["intermediate"], 0)], int)
+        chosen = rng.integers(0, len(ARMS))
+        if len(treated) >= TRIED and len(set(log.arm[told])) == len(ARMS):
+            chosen = np.argmax([cd4[told[log.arm[told] == k]].mean() for k in range(len(ARMS))])
+        if chosen == log.arm[i]:
+            treated.append(int(i))
+    return np.array(treated)
+
+
 def play(task: Task) -> Row:
     """Return the row of a trial.
 
@@ -175,6 +197,8 @@ def play(task: Task) -> Row:
             warnings.simplefilter("ignore", ConvergenceWarning)
             agent, treated = replay(task, log)
         counts = players.fits(agent)
+    elif task.policy == THUMB:
+        treated = rule_of_thumb(task, log)
     else:
         treated = fixed(task, log)
     y = log.patients.naive[OUTCOME].to_numpy()[treated]

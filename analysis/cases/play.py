@@ -40,13 +40,14 @@ WARFARIN = {
 """Policies with their data, and how many trials they have by default."""
 
 ACTG = {
-    **{f"{arm}:{REFERENCE}": 20 for arm in (*ARMS, "best arm", "random")},
+    **{f"{name}:{REFERENCE}": 20 for name in (*ARMS, "best arm", "random", actg_play.THUMB)},
     "cbmp-map:m=50": 20,
     "gp-map:own": 20,
     "cbmp-map:own": 20,
     "residual-map:m=50": 20,
     "cbmp-fixed:m=50": 20,
     "cme-map:m=50": 20,
+    "cme-fixed:m=50": 20,
     "cbmp-fixed:own": 20,
     "cbmp-map:m=300": 20,
     "residual-map:m=300": 20,

@@ -63,8 +63,7 @@ def draw_hyperparameters(agents: dict[str, Agent], trees: dict[str, xr.DataTree]
             label = f"{name}, posterior"
             axis.plot(10.0**grid, _density(values, grid), label=label, **style_of(name))
         for name, value in points.items():
-            own = style_of(name) | {"color": ORANGE if name == "map" else INK}
-            axis.axvline(value, label=f"{name}, the point in use", **own)
+            axis.axvline(value, label=f"{name}, the point in use", **style_of(name))
         axis.set_xscale("log")
         round_ticks(axis.xaxis)
         axis.set_xlim(10.0**low, 10.0**high)

@@ -5,15 +5,16 @@ from collections.abc import Callable
 import jax
 import numpy as np
 import pandas as pd
-from figures import BLUE, GREY, INK, ORANGE, Floats, canvas, drawn, legend_above
+from figures import BLUE, GREY, INK, Floats, canvas, drawn, legend_above
 from matplotlib.figure import Figure
 
 from bayes_cmab import Agent
 from bayes_cmab.comparison import Comparison, compare_rewards, compare_transitions, explored
 from bayes_cmab.data import Outcomes, Transitions
 from bayes_cmab.environments import Environment
+from bayes_cmab.plot_style import COLOURS
 
-MARKS = {"D": (BLUE, "o"), "E": (ORANGE, "s")}
+MARKS = "os"
 
 
 def rank_f(transitions: Transitions, outcomes: Outcomes) -> Comparison:
@@ -94,10 +95,8 @@ def draw_rows(transitions: Transitions, found: Comparison, one: str, other: str)
     gain = found.pointwise[one] - found.pointwise[other]
     figure, axes = canvas(1, 2, 2.6)
     left, right = axes[0]
-    for better, name, (colour, mark) in zip(
-        (gain >= 0.0, gain < 0.0), (one, other), MARKS.values(), strict=True
-    ):
-        left.scatter(s[better], r[better], s=14, color=colour, marker=mark, label=name)
+    for better, name, mark in zip((gain >= 0.0, gain < 0.0), (one, other), MARKS, strict=True):
+        left.scatter(s[better], r[better], s=14, color=COLOURS[name], marker=mark, label=name)
     left.set_xlabel("context, standardised")
     left.set_ylabel("intermediate $r$")
     legend_above(figure, left, 2)

@@ -147,15 +147,7 @@ def draw_budget(asked: pd.DataFrame, refits: list[int]) -> Figure:
     )
     left.set_ylim(0.0)
     left.set_ylabel("standard deviation of $g$")
-    left.text(
-        0.98,
-        0.94,
-        "orange ticks: hyperparameters drawn anew",
-        ha="right",
-        color=ORANGE,
-        transform=left.transAxes,
-        fontsize=7.5,
-    )
+    left.set_title("orange ticks: hyperparameters drawn anew", loc="left", color=ORANGE)
     below = np.zeros(len(total))
     edges = np.append(rounds, len(rounds) + 1) - 0.5
     for name in used:
