@@ -7,7 +7,6 @@ import pandas as pd
 import tables
 
 README = tables.FOLDER.parent.parent / "README.md"
-START, END = "  <!-- models -->\n", "  <!-- end -->\n"
 BETA, DEFAULT = 0.25, "sharp-map"
 PEERS = {name: f"{name}-map" for name in ("cbmp", "cme", "gp", "gaussian")}
 DIFFERENCES = ("cbmp", "gaussian")
@@ -42,12 +41,7 @@ def shown(outcome: pd.Series, trials: int) -> str:
 
 def page() -> str:
     """Return the README with a fresh table."""
-    before, start, rest = README.read_text(encoding="utf-8").partition(START)
-    _, end, after = rest.partition(END)
-    if not (start and end):
-        raise ValueError(f"{README.name}: expected {START.strip()} and {END.strip()}")
-    lines = "".join(f"  {line}\n" for line in table().splitlines())
-    return f"{before}{start}\n{lines}\n{end}{after}"
+    return tables.filled(README.read_text(encoding="utf-8"), "models", table(), indent="  ")
 
 
 def main() -> None:

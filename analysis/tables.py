@@ -1,5 +1,7 @@
 """The committed tables of the studies, and how the pages print them."""
 
+import re
+import textwrap
 from pathlib import Path
 
 import pandas as pd
@@ -19,6 +21,23 @@ def markdown(rows: list[list[str]], header: list[str]) -> str:
     """Return a Markdown table, the first column left-aligned."""
     rule = ["---", *["--:"] * (len(header) - 1)]
     return "\n".join(f"| {' | '.join(line)} |" for line in (header, rule, *rows)) + "\n"
+
+
+def filled(page: str, name: str, text: str, indent: str = "") -> str:
+    """Return a page with what is between ``<!-- name -->`` and ``<!-- end -->`` replaced.
+
+    Raises
+    ------
+    ValueError
+        If the page has no such part.
+    """
+    pattern = rf"(^{indent}<!-- {name} -->\n).*?(^{indent}<!-- end -->)"
+    if not re.search(pattern, page, re.DOTALL | re.MULTILINE):
+        raise ValueError(f"page: expected the part {name!r}")
+    inside = textwrap.indent(text, indent)
+    return re.sub(
+        pattern, lambda m: f"{m[1]}\n{inside}\n{m[2]}", page, flags=re.DOTALL | re.MULTILINE
+    )
 
 
 def differences(frame: pd.DataFrame, agent: str, other: str) -> dict[tuple[str, int, float], str]:

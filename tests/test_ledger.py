@@ -152,7 +152,7 @@ def test_differences_are_paired_over_the_trials_that_both_have(ledger):
     assert difference(ledger.trials(), "cbmp-map", "cme-map").empty
 
 
-@pytest.mark.parametrize("name", ["study", "fixed"])
+@pytest.mark.parametrize("name", ["study", "fixed", "fresh"])
 def test_the_committed_tables_are_of_the_committed_study(name):
     study = read_study(ANALYSIS / f"{name}.toml")
     ledger = Ledger(ANALYSIS / "results" / name, study.identity)

@@ -8,6 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = {
+    "evidence": "docs/models.md",
     "marginalisation": "docs/marginalisation.md",
     "models_report": "docs/embeddings.md",
     "paper": "docs/paper.md",

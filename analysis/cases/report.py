@@ -5,7 +5,7 @@ python analysis/cases/report.py
 Text between `<!-- NAME -->` and `<!-- end -->` of a page is replaced; the rest is written by hand.
 """
 
-import re
+import sys
 from pathlib import Path
 
 import actg_play
@@ -15,6 +15,10 @@ import typer
 import warfarin_play
 from case_tables import Interval, markdown, own, paired, players, title, trials
 from play import ACTG, SEED, WARFARIN
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+import tables
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -96,20 +100,6 @@ def actg_differences(table: pd.DataFrame) -> str:
     return markdown(["policy", "outcomes", "value", "adjusted outcome"], rows, left=2)
 
 
-def filled(page: str, name: str, text: str) -> str:
-    """Return a page with a part replaced.
-
-    Raises
-    ------
-    ValueError
-        If the page has no such part.
-    """
-    pattern = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
-    if not re.search(pattern, page, re.DOTALL):
-        raise ValueError(f"page: expected the part {name!r}")
-    return re.sub(pattern, lambda m: f"{m[1]}\n{text}\n{m[2]}", page, flags=re.DOTALL)
-
-
 def pages() -> dict[str, str]:
     """Return the pages with fresh tables, by name."""
     parts = {
@@ -123,10 +113,10 @@ def pages() -> dict[str, str]:
         },
     }
     made = {}
-    for page, tables in parts.items():
+    for page, shown in parts.items():
         text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
-        for name, table in tables.items():
-            text = filled(text, name, table)
+        for name, table in shown.items():
+            text = tables.filled(text, name, table)
         made[page] = text
     return made
 
