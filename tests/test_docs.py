@@ -2,11 +2,16 @@
 
 import pkgutil
 import re
+import shlex
 from importlib import import_module
 from pathlib import Path
 
 import matplotlib
 import pytest
+import typer
+from typer.testing import CliRunner
+
+from bayes_cmab.cli import app
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -67,6 +72,37 @@ def test_every_public_name_of_a_module_is_in_the_reference() -> None:
         for name in found.__all__:
             home = getattr(found, name).__module__
             assert home in modules or f"{home}.{name}" in modules, (name, home)
+
+
+COMMANDS = sorted(
+    {
+        command
+        for page in PAGES
+        for command in re.findall(
+            r"^(?: {4}|.*&& )?(?:\.venv/bin/)?(bayes-cmab [a-z].*?) *(?:#.*)?$",
+            page.read_text("utf-8"),
+            re.MULTILINE,
+        )
+    }
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_command_lines_of_a_page_parse(command: str, tmp_path: Path) -> None:
+    """Nothing is run; a file that a command reads need not be there."""
+    name, *arguments = shlex.split(command)[1:]
+    whole = typer.main.get_command(app)
+    own = whole.commands[name]  # type: ignore[attr-defined]
+    there = {a: str(tmp_path) for a in arguments if a.endswith(".nc")}
+    if "--help" not in arguments:
+        own.make_context(name, [there.get(a, a) for a in arguments])
+
+
+def test_there_are_command_lines_of_every_kind() -> None:
+    assert {command.split()[1] for command in COMMANDS} >= {
+        *("compare", "run", "plot", "settings", "compare-models", "diagnose", "reproduce"),
+    }
+    assert CliRunner().invoke(app, ["run", "--sitting", "B"]).exit_code == 2
 
 
 def named(cell: str) -> list[str]:
