@@ -41,7 +41,7 @@ def shown(outcome: pd.Series, trials: int) -> str:
 
 def page() -> str:
     """Return the README with a fresh table."""
-    return tables.filled(README.read_text(encoding="utf-8"), "models", table(), indent="  ")
+    return tables.filled(README.read_text(encoding="utf-8"), "models", table())
 
 
 def main() -> None:
