@@ -1,7 +1,6 @@
 """The committed tables of the studies, and how the pages print them."""
 
 import re
-import textwrap
 from pathlib import Path
 
 import pandas as pd
@@ -23,7 +22,7 @@ def markdown(rows: list[list[str]], header: list[str]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in (header, rule, *rows)) + "\n"
 
 
-def filled(page: str, name: str, text: str, indent: str = "") -> str:
+def filled(page: str, name: str, text: str) -> str:
     """Return a page with what is between ``<!-- name -->`` and ``<!-- end -->`` replaced.
 
     Raises
@@ -31,13 +30,10 @@ def filled(page: str, name: str, text: str, indent: str = "") -> str:
     ValueError
         If the page has no such part.
     """
-    pattern = rf"(^{indent}<!-- {name} -->\n).*?(^{indent}<!-- end -->)"
-    if not re.search(pattern, page, re.DOTALL | re.MULTILINE):
+    pattern = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
+    if not re.search(pattern, page, re.DOTALL):
         raise ValueError(f"page: expected the part {name!r}")
-    inside = textwrap.indent(text, indent)
-    return re.sub(
-        pattern, lambda m: f"{m[1]}\n{inside}\n{m[2]}", page, flags=re.DOTALL | re.MULTILINE
-    )
+    return re.sub(pattern, lambda m: f"{m[1]}\n{text}\n{m[2]}", page, flags=re.DOTALL)
 
 
 def differences(frame: pd.DataFrame, agent: str, other: str) -> dict[tuple[str, int, float], str]:
