@@ -67,7 +67,7 @@ FRESH = """
 The default and its peers once more, in 60 trials of seed 6, which nothing was chosen on; what was
 expected stands in `analysis/fresh.toml`, written before the first trial. Cumulative outcome of
 `sharp-map` on both seeds (mean and standard error; 0.05 quantile), and on seed 6 the differences of
-the sums of mean rewards in the same trials, with 95% intervals.
+the sums of mean rewards in the same trials, with 95% intervals, and the coverage of `g` as below.
 
 """
 AIMED = """
@@ -161,17 +161,20 @@ def fresh_table(frame: pd.DataFrame, fresh: pd.DataFrame) -> str:
     first, second = (outcome_text(rows, "sharp-map") for rows in (frame, fresh))
     peers = ("cbmp-map", "gaussian-map", "cme-map")
     gaps = {peer: tables.differences(fresh, "sharp-map", peer) for peer in peers}
+    means = fresh[fresh.agent == "sharp-map"].groupby(["setting", "offline"])
+    covered = {key: coverage_text(row) for key, row in means.mean(numeric_only=True).iterrows()}
     rows = [
         [
             f"{s}, m = {m}",
-            first[s, m],
-            second[s, m],
+            *(first[s, m], second[s, m]),
             *(gaps[p].get((s, m, BETA), "") for p in peers),
+            covered[s, m],
         ]
         for s, m in tables.scenes(fresh)
         if (s, m) in second
     ]
-    return tables.markdown(rows, ["", "seed 2", "seed 6", *(f"over {p}" for p in peers)])
+    heads = ["", "seed 2", "seed 6", *(f"over {p}" for p in peers), "coverage"]
+    return tables.markdown(rows, heads)
 
 
 def aimed_table(frame: pd.DataFrame, fresh: pd.DataFrame) -> str:
