@@ -47,9 +47,10 @@ In short (the sections below have the numbers):
   `r` decides. In C it is behind, in A and D the two are not told apart, and with fixed
   hyperparameters it is behind nearly everywhere. At the same β, CME-UCB's larger variance makes
   it explore more, and its score leaves out the variance of `f`, so that a wrong noise of `y`
-  reaches its mean alone.
-- *Also in bad trials*: only fitted in B with m = 0. Fitted in A, its bad trials are the worst of
-  all: the agent never leaves one action.
+  reaches its mean alone. Averaged over draws it is ahead in A, where the fitted agents freeze, and
+  by SVI in B with m = 0; by NUTS it is behind in C, and with both in D with m = 0.
+- *Also in bad trials*: fitted in B with m = 0, and by NUTS in A with m = 50. Fitted in A, its bad
+  trials are the worst of all: the agent never leaves one action.
 - *Unmatched outcomes help*: not CBMP-UCB in the paper's form. What limits it is learning
   `P(r | s, a)`, of which they say nothing ([where reward is lost](models.md)). They hurt a fixed
   agent in B and D, whose noise is far from the prior's median (as it is in C, where they do not),

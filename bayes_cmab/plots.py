@@ -5,7 +5,7 @@ the legend: bands around ten curves would hide each other. Nothing here touches 
 setting changed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -70,6 +70,8 @@ def plot_curves(
     frame: pd.DataFrame,
     statistic: Literal["mean", "quantile", "regret"] = "mean",
     sums: pd.DataFrame | None = None,
+    *,
+    agents: Sequence[str] = (),
 ) -> Figure:
     """Draw the curves of a table, as in the paper's Figures 1 and 2.
 
@@ -80,6 +82,7 @@ def plot_curves(
         quantile, or ``"regret"``, the mean of the cumulative pseudo-regret.
     sums : of `Ledger.trials`, whose ``outcome`` the interval of the quantile comes from
         (`tail_interval`); without them it has none. Those of the means are t-intervals.
+    agents : their order in the legend; by default, and for those not named, that of the table.
 
     Returns
     -------
@@ -95,7 +98,9 @@ def plot_curves(
     shown = STATISTICS[one_of(statistic, "statistic", list(STATISTICS))]
     if frame.empty:
         raise ValueError("frame: expected at least one row, got none")
-    return _draw(frame, shown, sums)
+    found = frame["agent"].unique()
+    order = [agent for agent in dict.fromkeys([*agents, *found]) if agent in found]
+    return _draw(frame, order, shown, sums)
 
 
 def plot_cumulative(results: Results, statistic: Literal["mean", "quantile"] = "mean") -> Figure:
@@ -146,10 +151,11 @@ def save(figures: Mapping[str, Figure], folder: Path, kind: str = "png") -> list
     return paths
 
 
-def _draw(frame: pd.DataFrame, shown: Statistic, sums: pd.DataFrame | None) -> Figure:
+def _draw(
+    frame: pd.DataFrame, agents: list[str], shown: Statistic, sums: pd.DataFrame | None
+) -> Figure:
     settings = list(frame["setting"].unique())
     moving = frame["agent"].map(explores)
-    agents = list(frame["agent"].unique())
     weights = list(frame["beta"][moving].unique()) or [frame["beta"].iloc[0]]
     columns = [(size, beta) for size in frame["offline"].unique() for beta in weights]
     with mpl.rc_context(STYLE):
@@ -169,7 +175,7 @@ def _draw(frame: pd.DataFrame, shown: Statistic, sums: pd.DataFrame | None) -> F
             row[0].set_ylabel(shown.label)
         for axis in axes[-1]:
             axis.set_xlabel("round")
-        _legend(figure, frame, shown, len(columns))
+        _legend(figure, frame, agents, shown, len(columns))
     return figure
 
 
@@ -220,9 +226,10 @@ def _outcomes(sums: pd.DataFrame, own: pd.DataFrame) -> FloatArray:
     return sums.loc[rows, "outcome"].to_numpy(np.float64)[: int(own["trials"].iloc[0])]
 
 
-def _legend(figure: Figure, frame: pd.DataFrame, shown: Statistic, columns: int) -> None:
+def _legend(
+    figure: Figure, frame: pd.DataFrame, agents: list[str], shown: Statistic, columns: int
+) -> None:
     """Put the legend outside: beside a single column of panels, below several."""
-    agents = list(frame["agent"].unique())
     longest = max(len(agent_title(agent)) for agent in agents)
     fitting = int(figure.get_figwidth() / (0.5 + LETTER * longest))
     lines = -(-len(agents) // max(min(2 * columns, fitting), 1))

@@ -114,4 +114,7 @@ def figures(study: Study, curves: pd.DataFrame, trials: pd.DataFrame) -> dict[st
         return {}
     rows = rows.assign(place=rows["agent"].map(agents.index))
     rows = rows.sort_values(["setting", "offline", "place", "round"])
-    return {"mean": plot_curves(rows, "mean"), "quantile": plot_curves(rows, "quantile", trials)}
+    return {
+        "mean": plot_curves(rows, "mean", agents=agents),
+        "quantile": plot_curves(rows, "quantile", trials, agents=agents),
+    }

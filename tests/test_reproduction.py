@@ -118,6 +118,8 @@ def test_what_is_shown_of_a_study(tmp_path):
     last = [[line.get_label() for line in axis.lines] for axis in drawn["mean"].axes]
     named = [[label for label in labels if not label.startswith("_")] for labels in last]
     assert named == [["Random"], ["Oracle", "Random"]]
+    legend = [text.get_text() for text in drawn["mean"].legends[0].get_texts()]
+    assert legend == ["Oracle", "Random"]  # though the first panel has none of the first
     bars = [len(axis.collections) for axis in drawn["quantile"].axes]
     assert bars == [1, 2]  # from the sums of the trials
 
