@@ -215,8 +215,7 @@ def page() -> str:
     for agent in ("sharp-svi", "sharp-nuts"):
         parts += [PAIRED.format(agent=agent), paired_table(frame, agent, "sharp-map")]
     fresh = tables.FRESH.trials()
-    if "sharp-map" in set(fresh.agent):
-        parts += [FRESH, fresh_table(frame, fresh), AIMED, aimed_table(frame, fresh), REACHED]
+    parts += [FRESH, fresh_table(frame, fresh), AIMED, aimed_table(frame, fresh), REACHED]
     parts += [COVERAGE, by_scene(frame, names, covered), COSTS, by_scene(frame, names, costs)]
     return "".join(parts)
 

@@ -21,6 +21,7 @@ from matplotlib.ticker import MaxNLocator
 
 from bayes_cmab.curves import curves, interval, sums_of
 from bayes_cmab.files import write_atomically
+from bayes_cmab.ledger import KEY
 from bayes_cmab.plot_style import STYLE, line_style
 from bayes_cmab.registry import agent_title
 from bayes_cmab.summary import TAIL, Results, tail_interval
@@ -111,7 +112,8 @@ def plot_cumulative(results: Results, statistic: Literal["mean", "quantile"] = "
     results : of `load_sweep`.
     """
     one_of(statistic, "statistic", ("mean", "quantile"))
-    return plot_curves(curves(results), statistic, sums_of(results))
+    sums = sums_of(results) if statistic == "quantile" else None
+    return plot_curves(curves(results), statistic, sums)
 
 
 def plot_regret(results: Results) -> Figure:
@@ -221,8 +223,7 @@ def _bars(
 
 def _outcomes(sums: pd.DataFrame, own: pd.DataFrame) -> FloatArray:
     """Return the cumulative outcomes of the trials of one cell."""
-    keys = ["setting", "offline", "agent", "beta"]
-    rows = (sums[keys] == own[keys].iloc[0]).all(axis=1)
+    rows = (sums[KEY] == own[KEY].iloc[0]).all(axis=1)
     return sums.loc[rows, "outcome"].to_numpy(np.float64)[: int(own["trials"].iloc[0])]
 
 

@@ -185,14 +185,8 @@ def actg_value(table: pd.DataFrame) -> Figure:
     here = players(table, ACTG)
     compared = [name for name in here if name not in ("random:none", "best arm:none")]
     figure, above, below = two_panels(len(compared))
-    wanted = [
-        "random:none",
-        f"{actg_play.THUMB}:none",
-        "gp-map:own",
-        "cbmp-map:own",
-        "cbmp-map:m=50",
-    ]
-    wanted += ["cbmp-nuts:m=50", "sharp-map:m=50", "cme-map:m=50"]
+    wanted = ["random:none", f"{actg_play.THUMB}:none", "gp-map:own", "cbmp-map:own"]
+    wanted += ["cbmp-map:m=50", "cbmp-nuts:m=50", "sharp-map:m=50", "cme-map:m=50"]
     curves(above, table, [name for name in wanted if name in here], names)
     for delay, text in zip(actg_play.DELAYS.values(), ("first r", "first y"), strict=True):
         above.axvline(delay, color="#888888", lw=0.8, ls="--")
