@@ -162,7 +162,7 @@ class Agent(Views):
         Warns
         -----
         ConvergenceWarning
-            If a fit of the hyperparameters failed at the gate.
+            If a fit of the hyperparameters failed: at the gate or, by `MAP`, found none.
         """
         s, offer = self._question(context, actions)
         with self._lock:

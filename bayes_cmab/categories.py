@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayes_cmab.validate import Numbers
+from bayes_cmab.validate import FloatArray, Numbers
 
 
 class Period(NamedTuple):
@@ -20,6 +20,16 @@ class Period(NamedTuple):
     """
 
     length: float
+
+    def restore(self, cosine: FloatArray, sine: FloatArray) -> FloatArray:
+        """Return the numbers of points of the circle, in [0, length), without rounding errors.
+
+        A number beyond the period comes back as the one within that is the same: 25 o'clock as 1.
+        """
+        turn = np.arctan2(sine, cosine) / (2.0 * np.pi)
+        digits = 12 - int(np.ceil(np.log10(self.length)))
+        rounded: FloatArray = np.round(self.length * (turn % 1.0), digits)
+        return rounded % self.length
 
 
 type Categories = Mapping[str, Sequence[Any] | Period]

@@ -140,8 +140,7 @@ class Columns(NamedTuple):
                 start += 1
                 continue
             if isinstance(levels, Period):
-                turn = np.arctan2(rows[:, start + 1], rows[:, start]) / (2.0 * np.pi)
-                restored[name] = levels.length * (turn % 1.0)
+                restored[name] = levels.restore(rows[:, start], rows[:, start + 1])
                 start += 2
                 continue
             known = np.empty(len(levels), object)

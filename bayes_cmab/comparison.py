@@ -4,6 +4,7 @@ Both compare predictions of each row from all others, so a model with more param
 favoured by its fit.
 """
 
+import json
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -16,6 +17,7 @@ import xarray as xr
 from jaxtyping import Array, PRNGKeyArray
 
 from bayes_cmab.data import Data, Outcomes, Transitions
+from bayes_cmab.diagnostics import ATTRIBUTE
 from bayes_cmab.environments import Environment
 from bayes_cmab.inference import MAP, NUTS, maximise_program
 from bayes_cmab.inference.gate import Gate, overall
@@ -210,7 +212,7 @@ def explored(
 
 
 def stored(tree: xr.DataTree) -> tuple[Transitions, Outcomes]:
-    """Return the data of a stored posterior (`Agent.posterior`), in units measured from them.
+    """Return the data of a stored posterior (`Agent.posterior`), in the agent's units.
 
     Raises
     ------
@@ -225,11 +227,28 @@ def stored(tree: xr.DataTree) -> tuple[Transitions, Outcomes]:
         raise ValueError(
             f"posterior: expected at least 3 transitions and 3 outcomes, got {len(s)} and {len(y)}"
         )
-    units = Units.measured(np.unique(np.concatenate([seen, r]), axis=0))
-    s, a = (np.asarray(Units.measured(x).standardise(jnp.asarray(x))) for x in (s, a))
-    seen, r = (np.asarray(units.standardise(jnp.asarray(x))) for x in (seen, r))
-    y = np.asarray(Units.measured(y[:, None]).standardise(jnp.asarray(y[:, None])))[:, 0]
-    return Transitions.create(s, a, seen), Outcomes.create(r, y)
+    units = _stored_units(tree)
+    s, a, r, seen, y = (
+        np.asarray(units[name].standardise(jnp.asarray(rows)))
+        for name, rows in (
+            *(("context", s), ("action", a)),
+            *(("intermediate", r), ("intermediate", seen), ("outcome", y[:, None])),
+        )
+    )
+    return Transitions.create(s, a, seen), Outcomes.create(r, y[:, 0])
+
+
+def _stored_units(tree: xr.DataTree) -> dict[str, Units]:
+    try:
+        units = json.loads(tree.attrs[ATTRIBUTE])["units"]
+        return {
+            name: Units(jnp.asarray(own["center"]), jnp.asarray(own["scale"]))
+            for name, own in units.items()
+        }
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
+        raise ValueError(
+            f"posterior: expected the units of its agent, which this version writes, got: {error!r}"
+        ) from error
 
 
 @partial(jax.jit, static_argnums=0)

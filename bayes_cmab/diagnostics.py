@@ -86,13 +86,14 @@ def posterior_tree(
     Returns
     -------
     xarray.DataTree
-        ``posterior``, ``prior``, ``sample_stats``, ``log_prior`` of the sites of both programs, in
+        ``posterior``, ``prior``, ``sample_stats``, ``log_prior`` of the sites of all programs, in
         standardised units; ``observed_data``, ``constant_data``, ``posterior_predictive``,
         ``prior_predictive`` in the user's units; ``log_likelihood``, of each outcome given all
         others (the leave-one-out conditional of the Gaussian process); ``predictions``, the
         figures of each action (see `Agent.score`); with `SVI`, ``optimisation``, the trace of the
         evidence lower bound. The JSON attribute ``bayes_cmab`` has the versions, the seed, the
-        round, the inference and the gate's verdicts.
+        round, the inference, the gate's verdicts, the programs' sites, and the units (centre and
+        scale) that these are in.
     """
     import arviz_base
 
@@ -182,6 +183,10 @@ def posterior_tree(
         "inference": repr(settings.inference),
         "gate": [[fit.round, fit.program, fit.reason, fit.verdict] for fit in session.fits],
         "programs": {program: sorted(own) for program, own in log_prior.items()},
+        "units": {
+            name: {"center": np.ravel(u.center).tolist(), "scale": np.ravel(u.scale).tolist()}
+            for name, u in units._asdict().items()
+        },
     }
     tree.attrs[ATTRIBUTE] = json.dumps(information, sort_keys=True)
     return tree

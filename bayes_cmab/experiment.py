@@ -6,8 +6,10 @@ partition into chunks belongs to the sweep, never to the number of workers, beca
 compiled for another batch size may round differently.
 """
 
+import json
 import os
 import time
+import warnings
 from collections.abc import Callable, Generator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import closing
@@ -24,6 +26,7 @@ from bayes_cmab.registry import make_agent
 from bayes_cmab.simulation import play
 from bayes_cmab.storage import (
     CHECKPOINTS,
+    MADE_WITH,
     label,
     load_chunk,
     write_json,
@@ -45,7 +48,7 @@ def run_chunk(chunk: Chunk) -> xr.Dataset:
         offline=cell.offline,
         seed=sweep.seed,
         trials=chunk.trials,
-        checkpoints=CHECKPOINTS if sweep.coverage else (),
+        checkpoints=(*CHECKPOINTS, sweep.rounds) if sweep.coverage else (),
     )
     return label(record, chunk)
 
@@ -103,8 +106,13 @@ def run_sweep(
     ValueError
         If the folder holds results of other options, before anything is run.
     RuntimeError
-        If a worker of ``executor`` could give other results than one of our own: by its
-        environment, its versions, or JAX's backend. Processors are not compared.
+        If JAX is not set to float64, or a worker of ``executor`` could give other results than one
+        of our own: by its environment, its versions, or JAX's backend. Processors are not compared.
+
+    Warns
+    -----
+    UserWarning
+        If results that the folder holds were made with other versions than those to come.
     """
     require_x64()
     if workers is not None and workers < 1:
@@ -112,11 +120,12 @@ def run_sweep(
     if executor is not None and not (workers is None and cache is None):
         raise ValueError("executor: expected neither workers nor cache beside it, got one")
     every = [Chunk(sweep, cell, trials) for cell in sweep.cells() for trials in sweep.chunks()]
-    missing = []
+    here = json.dumps(surroundings(), sort_keys=True)
+    missing, made_with = [], set[str]()
     for chunk in every:
         path = chunk.path(folder)
         if path.exists():
-            load_chunk(path, chunk)
+            made_with |= {load_chunk(path, chunk).attrs.get(MADE_WITH, here)}
         else:
             missing.append(chunk)
     done = len(every) - len(missing)
@@ -124,6 +133,12 @@ def run_sweep(
         report(done, len(every))
     if not missing:
         return
+    for other in sorted(made_with - {here}):
+        warnings.warn(
+            f"{folder}: goes on with results that were made with other versions, {other}, where "
+            f"here are {here}; choose another folder if all are to be of one kind",
+            stacklevel=2,
+        )
     if executor is None:
         played = _in_processes(missing, folder, workers or os.cpu_count() or 1, cache)
     else:

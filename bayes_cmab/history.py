@@ -38,7 +38,8 @@ class Refit(NamedTuple):
     reason : why.
     checks : of the convergence gate, of a sampler's fit.
     continued : whether the first pass failed, so that another followed.
-    accepted : whether its result is in use; if not, the draws before it are, reweighted.
+    accepted : whether its result is in use; if not, the draws before it are, reweighted, or, of
+        `MAP`, the hyperparameters before it.
     weights : (draws,) of the draws in use, at the fit; None without draws.
     time : of the fit.
     """
@@ -54,11 +55,18 @@ class Refit(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Return the gate's verdict; empty where nothing was checked."""
-        return overall(self.checks) if self.checks else ""
+        """Return the gate's verdict; without one, of `MAP`, failed or nothing."""
+        if self.checks:
+            return overall(self.checks)
+        return "" if self.accepted else "failed"
 
     def message(self) -> str:
         """Return what a user must know of a fit that failed."""
+        if not self.checks:
+            return (
+                f"round {self.round}: no better hyperparameters of the {self.program} program were "
+                "found, of finite posterior density; those before stay"
+            )
         failed = [
             f"{c.criterion} {c.value:.3g} (limit {c.limit:.3g}){f' at {c.site}' * bool(c.site)}"
             for c in self.checks

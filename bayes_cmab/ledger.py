@@ -135,7 +135,8 @@ def _of_cell(frame: pd.DataFrame, cell: Cell) -> "pd.Series[bool]":
 
 def _write(frame: pd.DataFrame, path: Path) -> None:
     compression: dict[str, Any] = {"method": "gzip", "mtime": 0}  # the same bytes each time
-    frame.round(6).to_csv(path, index=False, compression=compression)
+    figures = {name: 6 for name in frame.columns if name not in KEY}
+    frame.round(figures).to_csv(path, index=False, compression=compression)
 
 
 def _coverage(data: xr.Dataset) -> dict[str, np.ndarray]:

@@ -117,14 +117,16 @@ def append_row(
 
     Returns
     -------
-    The new factor, ``v`` (N,) and ``d``.
+    The new factor, ``v`` (N,) and ``d``; NaN where more than ``LARGEST_JITTER`` would be needed.
     """
     v = factor.inverse @ column
     exact = diagonal - v @ v
     pivot = jnp.maximum(exact, SMALLEST_PIVOT * diagonal)
+    added = (pivot - exact) / diagonal
+    pivot = jnp.where(added > LARGEST_JITTER, jnp.nan, pivot)
     root = jnp.sqrt(pivot)
     row = (-(v @ factor.inverse) / root).at[index].set(1.0 / root)
-    jitter = jnp.maximum(factor.jitter, (pivot - exact) / diagonal)
+    jitter = jnp.maximum(factor.jitter, added)
     return Factor(factor.inverse.at[index].set(row), jitter), v, root
 
 

@@ -115,24 +115,28 @@ def marginal_moments(
     reward_hyper = w_j @ jnp.sum(jnp.einsum("jkn,tn->jkt", e.vectors, deviation) ** 2, axis=2)
     if operator:
         inside = jnp.einsum("t,tnm->nm", w_t, state.targets.covariance)
-        about_f = w_j @ jnp.sum((e.vectors @ inside) * e.vectors, axis=2)
+        about_f = jnp.sum((e.vectors @ inside) * e.vectors, axis=2)
     else:
-        about_f = jnp.zeros_like(mean)
+        about_f = jnp.zeros_like(mean_j)
     hyper = state.reward.hyper
-    scale = jnp.max(jnp.maximum(hyper.reward_variance, hyper.mean_variance))
+    prior = jnp.max(jnp.maximum(hyper.reward_variance, hyper.mean_variance))
+    scale = jnp.maximum(prior, moment)
     moments = assemble_moments(
         mean=mean,
-        reward=about_f,
+        reward=w_j @ about_f,
         embedding=(w_j @ e.unexplained) * moment,
         transition=jnp.zeros_like(mean),
         moment=moment,
-        scale=jnp.maximum(scale, moment),
+        scale=scale,
     )
+    # Of each draw: what rounding made negative in one must not be hidden by the others.
+    below = w_j @ jnp.maximum(-jnp.minimum(about_f, e.unexplained * moment), 0.0)
     embedding_hyper = w_j @ (mean_j - mean[None, :]) ** 2
     return moments._replace(
         variance=moments.variance + reward_hyper + embedding_hyper,
         variance_reward_hyperparameters=reward_hyper,
         variance_embedding_hyperparameters=embedding_hyper,
+        negativity=jnp.max(below) / scale,
     )
 
 

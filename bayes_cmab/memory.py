@@ -207,4 +207,5 @@ class Memory:
         time = self._clock()
         if not isinstance(time, datetime) or time.tzinfo is None:
             raise ValueError(f"clock: expected a datetime with a time zone, got {time!r}")
-        return time.astimezone(UTC)
+        utc = time.astimezone(UTC)
+        return datetime.combine(utc.date(), utc.time(), UTC)  # not a subclass, such as pandas'

@@ -43,7 +43,7 @@ class Moments(NamedTuple):
         hyperparameters of either model leave open; zero where they are given.
     second_moment : scalar, the average squared size of ``f``.
     negativity : scalar, the largest amount by which rounding made a variance negative, relative
-        to the largest variance; such variances are set to zero.
+        to a prior variance; such variances are set to zero.
     """
 
     mean: Float[Array, " k"]

@@ -66,6 +66,10 @@ def offered_actions(actions: Numbers | Box, categories: Categories) -> tuple[Flo
     if isinstance(actions, Box):
         rows, default = actions.cover(), Columns.numeric(len(actions.low), "action")
         own = actions.columns != default.names
+        if given := [name for name in actions.columns if name in categories]:
+            raise ValueError(
+                f"categories: expected none of a Box, whose columns are numbers, got {given[0]!r}"
+            )
         columns = default._replace(names=actions.columns, named=own)
     else:
         columns = Columns.of(actions, "actions", "action").declare(categories)

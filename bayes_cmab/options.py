@@ -20,6 +20,7 @@ from bayes_cmab.models import (
 )
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.policies import (
+    DrawsPolicy,
     EmbeddingPolicy,
     KnownRewardPolicy,
     Policy,
@@ -142,12 +143,23 @@ def policy_of(
         ) from error
     if getattr(value, "shape", None) != ():
         raise ValueError(f"reward_function: expected a scalar array, got {value}")
-    return KnownRewardPolicy(reward_function, policy.embedding)
+    for name in ("reward_program", "embedding_program"):
+        if getattr(policy, name) is not None:
+            raise ValueError(
+                f"policy: expected no {name} beside a known reward_function, got "
+                f"{getattr(policy, name)!r}"
+            )
+    return KnownRewardPolicy(reward_function, policy.embedding, policy.reward.measure_scale)
 
 
 def inferred_policy(policy: Policy[Any], inference: Fixed | MAP | Sampler) -> Policy[Any]:
     """Return the policy that goes with an inference: averaged over draws with a sampler's."""
     if isinstance(inference, Fixed | MAP):
+        if isinstance(policy, DrawsPolicy):
+            raise ValueError(
+                f"policy: expected its base with {type(inference).__name__}, which makes no draws "
+                f"to average over, got {policy!r}"
+            )
         return policy
     if not isinstance(inference, NUTS | SVI):
         raise ValueError(f"inference: expected Fixed, MAP, NUTS or SVI, got {inference!r}")

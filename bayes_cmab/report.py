@@ -1,6 +1,6 @@
 """One self-contained HTML page on a live agent: what it saw, what it believes, whether to trust it.
 
-The page asks for nothing outside itself: figures are inline SVG, or PNG in the page.
+The page asks for nothing outside itself: figures are inline SVG.
 """
 
 from datetime import UTC, datetime

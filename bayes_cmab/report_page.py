@@ -35,7 +35,7 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 td code { font-size: 13px; overflow-wrap: anywhere; }
 .warning { border-left: 4px solid var(--bad); padding: 6px 12px; background: #fdf3ee; }
 figure { margin: 10px 0 16px; }
-figure svg, figure img { width: 100%; height: auto; display: block; }
+figure svg { width: 100%; height: auto; display: block; }
 figcaption { color: var(--soft); font-size: 13px; max-width: 85ch; margin-top: 4px; }
 footer { color: var(--soft); font-size: 13px; }
 @media print { body { background: none; } section { break-inside: avoid; } nav { display: none; } }

@@ -39,6 +39,7 @@ from bayes_cmab.rounds import (
     segment_ends,
 )
 from bayes_cmab.scaling import Scales
+from bayes_cmab.validate import require_x64
 from bayes_cmab.worlds import World, declared_scales, draw_worlds, environment_dims
 
 
@@ -97,7 +98,10 @@ def play(
     ------
     FloatingPointError
         If a score was not finite, or a variance was negative beyond rounding.
+    RuntimeError
+        If JAX is not set to float64.
     """
+    require_x64()
     scene = begin(agent, environment, rounds, offline, seed, trials)
     if not isinstance(agent.inference, Fixed | MAP):
         record = play_adaptive(agent, environment, scene, seed, trials, checkpoints, advance)
@@ -122,7 +126,7 @@ def _play_batch(
     batch = Trial(scene.world, scene.data, sites)
     played: list[Round] = []
     covered: list[Array] = []
-    fits = np.zeros((count, rounds), np.int8)
+    fits, failures = np.zeros((2, count, rounds), np.int8)
     start = 0
     assert isinstance(agent.inference, Fixed | MAP)
     for end in segment_ends(rounds, agent.inference.every, checkpoints):
@@ -130,9 +134,10 @@ def _play_batch(
         batch = batch._replace(
             data=jax.vmap(grow, in_axes=(0, None, None))(batch.data, rows, rows + offline)
         )
-        if isinstance(agent.inference, MAP) and start + offline > 0:
-            batch = _refit(agent.policy, agent.inference, batch)
-            fits[:, start] = len(agent.policy.models())
+        scheduled = isinstance(agent.inference, MAP) and start % agent.inference.every == 0
+        if scheduled and start + offline > 0:
+            batch, failed = _refit(agent.policy, agent.inference, batch)
+            fits[:, start], failures[:, start] = len(agent.policy.models()), failed
         batch, record = _segment(
             *(agent.policy, agent.acquisition, end - start),
             *(scene.scales, environment.actions, jnp.asarray(start), scene.betas, batch),
@@ -149,7 +154,7 @@ def _play_batch(
         merged,
         np.stack(covered, axis=1) if covered else none,
         fits,
-        np.zeros_like(fits),
+        failures,
         np.full((count, rounds, 2), np.nan),
     )
 
@@ -168,12 +173,15 @@ def _check(rounds: Round, trials: range) -> None:
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _refit(policy: Policy[Any], settings: MAP, batch: Trial) -> Trial:
-    def one(trial: Trial) -> Trial:
-        sites, _ = maximise(policy, trial.data, trial.sites, settings)
-        return trial._replace(sites=sites)
+def _refit(policy: Policy[Any], settings: MAP, batch: Trial) -> tuple[Trial, Array]:
+    """Return the trials with new hyperparameters, and how many programs of each found none."""
 
-    refitted: Trial = lax.map(one, batch)
+    def one(trial: Trial) -> tuple[Trial, Array]:
+        sites, info = maximise(policy, trial.data, trial.sites, settings)
+        failed = sum((~own.improved for own in info.values()), jnp.zeros((), int))
+        return trial._replace(sites=sites), failed
+
+    refitted: tuple[Trial, Array] = lax.map(one, batch)
     return refitted
 
 

@@ -17,7 +17,7 @@ from bayes_cmab.acquisition import Acquisition
 from bayes_cmab.data import Data
 from bayes_cmab.decision import Evaluation
 from bayes_cmab.history import Refit
-from bayes_cmab.inference import MAP, Fixed, Sampler, maximise
+from bayes_cmab.inference import MAP, FitInfo, Fixed, Sampler, maximise
 from bayes_cmab.inference.gate import Gate
 from bayes_cmab.inference.marginal import Inferred, effective_shares, infer, log_weights, settle
 from bayes_cmab.models.priors import Sites
@@ -93,9 +93,13 @@ def prepare(
     state = state._replace(data=ledger.data(state.scales))
     refits: tuple[Refit, ...] = ()
     if isinstance(inference, MAP) and refit:
-        state = state._replace(sites=fit(core.policy, inference, state.data, state.sites))
+        sites, found = fit(core.policy, inference, state.data, state.sites)
+        state = state._replace(sites=sites)
         reason = f"every {inference.every} rounds" if scheduled else "many new rows"
-        refits = tuple(Refit(round_index, name, reason) for name in core.policy.models())
+        refits = tuple(
+            Refit(round_index, name, reason, accepted=bool(found[name].improved))
+            for name in core.policy.models()
+        )
     return condition_afresh(core, state), refits
 
 
@@ -173,10 +177,11 @@ def weights(policy: Policy[Any], state: AgentState) -> dict[str, FloatArray]:
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def fit(policy: Policy[Any], settings: MAP, data: Data, start: Sites) -> Sites:
-    """Return the hyperparameters that maximise their posterior density."""
-    sites, _ = maximise(policy, data, start, settings)
-    return sites
+def fit(
+    policy: Policy[Any], settings: MAP, data: Data, start: Sites
+) -> tuple[Sites, dict[str, FitInfo]]:
+    """Return the hyperparameters that maximise their posterior density, and how it went."""
+    return maximise(policy, data, start, settings)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -12,12 +12,16 @@ from bayes_cmab.files import write_atomically
 from bayes_cmab.registry import draws_programs
 from bayes_cmab.rounds import LEVELS, Record
 from bayes_cmab.sweep import SCHEMA, Cell, Chunk, Sweep
+from bayes_cmab.workers import surroundings
 
 OPTIONS_FILE = "sweep.json"
 """Name of the file that says what a folder's sweep was."""
 
+MADE_WITH = "made_with"
+"""Attribute of a results file: versions and backend that it was made with."""
+
 CHECKPOINTS = (20, 50, 100)
-"""Rounds after which the coverage of ``g`` is measured."""
+"""Rounds after which the coverage of ``g`` is measured, besides the last."""
 
 
 def label(record: Record, chunk: Chunk) -> xr.Dataset:
@@ -46,7 +50,10 @@ def label(record: Record, chunk: Chunk) -> xr.Dataset:
             "level": list(LEVELS),
         }
         | ({"program": list(draws_programs(chunk.cell.agent))} if averaged else {}),
-        attrs={"identity": json.dumps(chunk.identity, sort_keys=True)},
+        attrs={
+            "identity": json.dumps(chunk.identity, sort_keys=True),
+            MADE_WITH: json.dumps(surroundings(), sort_keys=True),
+        },
     )
 
 

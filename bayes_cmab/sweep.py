@@ -51,7 +51,7 @@ class Sweep:
         explore are run at the first beta only.
     trials, rounds, seed : of each cell; a trial's contexts and noise depend on the seed and the
         trial's number alone, so that agents are compared in pairs.
-    refit_every : rounds between two fits of hyperparameters.
+    refit_every : rounds between two fits of the agents whose names end in ``map`` or ``map1``.
     coverage : whether to measure the coverage of the intervals of ``g``.
     chunk : trials a file.
     """

@@ -32,6 +32,8 @@ def _as_array(value: Numbers, name: str) -> FloatArray:
     try:
         if (kind := np.asarray(value).dtype.kind) in NOT_NUMBERS:
             raise TypeError(NOT_NUMBERS[kind])
+        if kind == "O" and any(isinstance(item, str | bytes) for item in np.ravel(value)):
+            raise TypeError("text")
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: expected numbers, got {type(value).__name__}: {error}") from None

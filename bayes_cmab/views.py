@@ -145,10 +145,13 @@ class Views(Memory):
     def _prepare(self, key: PRNGKeyArray | None) -> Session:
         # Kept apart until an ask commits it, so that looking at scores changes no decision.
         now = self._usable()
-        if self._prepared is None or key is not None:
-            own = jax.random.fold_in(self._key(key), 2)
-            self._prepared = session.prepare(self._core, now, own, self._now())
-            for refit in self._prepared.fits[len(now.fits) :]:
-                if refit.verdict == "failed":
-                    warnings.warn(refit.message(), ConvergenceWarning, stacklevel=3)
-        return self._prepared
+        if self._prepared is not None and key is None:
+            return self._prepared
+        own = jax.random.fold_in(self._key(key), 2)
+        prepared = session.prepare(self._core, now, own, self._now())
+        if key is None:
+            self._prepared = prepared  # with a key of the caller's, it is for that ask alone
+        for refit in prepared.fits[len(now.fits) :]:
+            if refit.verdict == "failed":
+                warnings.warn(refit.message(), ConvergenceWarning, stacklevel=3)
+        return prepared

@@ -1,6 +1,7 @@
 """The live agent with draws of its hyperparameters."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from live_agents import paper_agent
 from scipy.stats import norm
 
 from bayes_cmab import (
+    MAP,
     NUTS,
     SVI,
     Agent,
@@ -33,7 +35,8 @@ from bayes_cmab import (
 from bayes_cmab.acquisition import ConstantBeta
 from bayes_cmab.decision import PARTS
 from bayes_cmab.environments import Purpose, get_environment, stream, trial_key
-from bayes_cmab.policies import MarginalPolicy
+from bayes_cmab.policies import MarginalPolicy, MarginalResidualPolicy
+from bayes_cmab.registry import CME_EMBEDDING, CME_REWARD
 from bayes_cmab.rounds import AgentSpec
 from bayes_cmab.simulation import play
 from bayes_cmab.worlds import declared_scales
@@ -41,6 +44,7 @@ from bayes_cmab.worlds import declared_scales
 ENVIRONMENT = get_environment("A")
 ACTIONS = np.asarray(ENVIRONMENT.actions)
 SCALES = declared_scales(ENVIRONMENT)
+CME = EmbeddingPolicy("cme_ucb", CME_REWARD, CME_EMBEDDING)
 SAMPLER = NUTS(draws=16, chains=2, warmup=8, passes=2)
 LENIENT = Gate(rhat=np.inf, ess=0.0, divergent=1.0, bfmi=0.0)
 
@@ -166,6 +170,25 @@ def test_rows_from_elsewhere_reweight_the_draws() -> None:
     assert second.max() > 2 / 16
 
 
+def test_an_ask_with_a_key_that_fails_changes_no_later_decision() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    answers = iter([now, None, *[now] * 9])
+    agent, other = make(clock=lambda: next(answers)), make()
+    with pytest.raises(ValueError, match="clock"):  # after the draws were made
+        agent.ask(0.5, key=jax.random.key(99))
+    assert agent.ask(0.5).score == other.ask(0.5).score
+
+
+def test_the_number_of_pairs_can_be_set(tmp_path) -> None:
+    policy = MarginalResidualPolicy(pairs=2)
+    assert policy.one_trial_at_a_time
+    agent = make(policy=policy)
+    run(agent, 1)
+    assert agent._core.policy == policy
+    agent.save(tmp_path / "agent")
+    assert Agent.load(tmp_path / "agent").ask(0.5).score == agent.ask(0.5).score
+
+
 def test_a_fit_that_fails_is_never_silent() -> None:
     agent = make(gate=Gate(rhat=0.5))
     with pytest.warns(ConvergenceWarning, match=r"did not converge.*rhat.*used all the same"):
@@ -262,6 +285,25 @@ def infinite(outcomes) -> None:
     numpyro.factor("broken", -jnp.inf)
 
 
+def broken_by_data(outcomes) -> None:
+    own_program(outcomes)
+    numpyro.factor("broken", jnp.where(outcomes.size > 0, -jnp.inf, 0.0))
+
+
+def test_a_mode_that_is_not_found_is_never_silent() -> None:
+    policy = EmbeddingPolicy(reward_program=broken_by_data)
+    agent = make(policy=policy, inference=MAP(every=5), gate=Gate())
+    before = agent.sites
+    agent.add_outcomes([0.0, 1.0], [0.5, 1.0])
+    with pytest.warns(ConvergenceWarning, match="no better hyperparameters of the reward program"):
+        agent.ask(0.0)
+    for name in ("reward_scale", "reward_lengthscale"):
+        np.testing.assert_allclose(agent.sites[name], before[name])
+    fits = agent.history().query("event == 'refit'").set_index("program")
+    assert fits.loc["reward", ["verdict", "accepted"]].tolist() == ["failed", False]
+    assert fits.loc["embedding", ["verdict", "accepted"]].tolist() == ["", True]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("inference", [SAMPLER, SVI(draws=16, steps=10, passes=2)])
 def test_a_program_of_the_users_own(inference) -> None:
@@ -299,7 +341,7 @@ def test_a_program_that_does_not_fit_is_refused(program, message: str) -> None:
         ({"gate": 3}, "gate: expected a Gate, got 3"),
         ({"acquisition": "ucb"}, "acquisition: expected an acquisition, got 'ucb'"),
         (
-            {"acquisition": Thompson(), "policy": EmbeddingPolicy("cme_ucb")},
+            {"acquisition": Thompson(), "policy": CME},
             "acquisition: expected a policy with a joint distribution",
         ),
         ({"hyperparameters": {}}, "hyperparameters: expected None with NUTS"),

@@ -10,7 +10,17 @@ import pandas as pd
 import pytest
 from agent_life import UNITS, make, price
 
-from bayes_cmab import DirectPolicy, FunctionPolicy, TransitionPolicy, Units
+from bayes_cmab import (
+    MAP,
+    DirectPolicy,
+    EmbeddingPolicy,
+    FunctionPolicy,
+    RewardModel,
+    TransitionPolicy,
+    Units,
+)
+from bayes_cmab.policies import MarginalPolicy
+from bayes_cmab.registry import CME_REWARD
 
 SITES = {name: np.asarray(value) for name, value in make().sites.items()}
 
@@ -84,6 +94,14 @@ def not_jax(r):
             {"reward_function": price, "policy": TransitionPolicy()},
             "policy: expected an EmbeddingPolicy in operator form",
         ),
+        (
+            {"reward_function": price, "policy": EmbeddingPolicy(embedding_program=not_jax)},
+            "policy: expected no embedding_program beside a known reward_function",
+        ),
+        (
+            {"policy": MarginalPolicy(), "inference": MAP()},
+            "policy: expected its base with MAP, which makes no draws",
+        ),
     ],
 )
 def test_bad_options(options, message):
@@ -141,6 +159,27 @@ def test_bad_calls_change_nothing(call, message):
     with pytest.raises(ValueError, match=message):
         call(agent)
     assert all(vars(agent)[name] is value for name, value in before.items())
+
+
+def test_a_known_reward_function_keeps_the_reward_models_measure():
+    agent = make(
+        reward_function=price, policy=EmbeddingPolicy(reward=RewardModel(measure_scale=5.0))
+    )
+    assert agent._core.policy.measure_scale == 5.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("typo",), "moments_form: expected one of 'operator', .*, got 'typo'"),
+        (("proposition",), "reward: expected integrated_mean=False with .* 'proposition'"),
+        (("cme_ucb", RewardModel(integrated_mean=False)), "expected unit_variance=True with"),
+        (("improved_cme_ucb", CME_REWARD), "embedding: expected unit_variance=True with"),
+    ],
+)
+def test_models_that_a_form_is_wrong_with_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        EmbeddingPolicy(*arguments)
 
 
 def test_x64_is_required():

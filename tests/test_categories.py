@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from live_agents import paper_agent
 
-from bayes_cmab import Agent, Period
+from bayes_cmab import Agent, Box, Period
 from bayes_cmab.columns import Columns
 from bayes_cmab.kernels import rbf
 
@@ -263,7 +263,7 @@ def test_a_periodic_column_is_a_point_of_the_circle_and_comes_back() -> None:
     np.testing.assert_allclose(rows[0], rows[4], atol=1e-15)
     np.testing.assert_allclose(rows[1], rows[5], atol=1e-14)
     restored = columns.restore(rows)["hour_0"]
-    np.testing.assert_allclose(restored % 24.0, hours % 24.0, atol=1e-12)
+    np.testing.assert_array_equal(restored, [0.0, 5.5, 12.0, 23.0, 0.0, 5.5])
     # The RBF on the circle is the periodic kernel.
     got = np.asarray(rbf(rows, rows, np.full(2, 0.7)))
     angle = np.pi * (hours[:, None] - hours[None, :]) / 24.0
@@ -282,6 +282,21 @@ def test_an_agent_sees_midnight_as_one_hour(tmp_path: Path) -> None:
     agent.save(tmp_path / "agent")
     again = Agent.load(tmp_path / "agent")
     np.testing.assert_array_equal(again.score([0.0, 2.0])["score"], scores[1])
+
+
+def test_actions_of_a_period_come_back_as_they_were_offered() -> None:
+    offered = np.arange(24.0)
+    agent = paper_agent(pd.DataFrame({"hour": offered}), categories={"hour": Period(24.0)})
+    np.testing.assert_array_equal(agent.score(0.0)["hour"], offered)
+    weeks = Columns.numeric(1, "week").declare({"week_0": Period(1e-3)})
+    given = 1e-3 * np.arange(7) / 7
+    back = weeks.restore(weeks.rows(given[:, None], "weeks"))["week_0"]
+    np.testing.assert_allclose(back, given, atol=1e-15)
+
+
+def test_a_column_of_a_box_has_no_period() -> None:
+    with pytest.raises(ValueError, match=r"categories: expected none of a Box, .* got 'hour'"):
+        Agent(Box([0.0], [24.0], columns=("hour",)), categories={"hour": Period(24.0)})
 
 
 @pytest.mark.parametrize("length", [0.0, -24.0, float("nan")])

@@ -14,6 +14,7 @@ from bayes_cmab import comparison
 from bayes_cmab.cli import app
 from bayes_cmab.comparison import compare_rewards, compare_transitions, explored, stored
 from bayes_cmab.data import Outcomes, Transitions
+from bayes_cmab.diagnostics import ATTRIBUTE
 from bayes_cmab.environments import SETTINGS
 from bayes_cmab.inference import NUTS
 from bayes_cmab.models import RewardModel
@@ -72,10 +73,21 @@ def test_data_of_a_setting_and_of_a_stored_posterior() -> None:
         },
         "observed_data": {"outcome": ("obs_id", r[:4, 0])},
     }
+    units = {
+        "context": {"center": [3.0], "scale": [2.0]},
+        "action": {"center": [0.0], "scale": [1.0]},  # as of a category: not the data's
+        "intermediate": {"center": [3.0, 1.0], "scale": [2.0, 4.0]},
+        "outcome": {"center": [1.0], "scale": [0.5]},
+    }
     tree = xr.DataTree.from_dict({name: xr.Dataset(own) for name, own in groups.items()})
+    with pytest.raises(ValueError, match="expected the units of its agent"):
+        stored(tree)
+    tree.attrs[ATTRIBUTE] = json.dumps({"units": units})
     transitions, outcomes = stored(tree)
-    np.testing.assert_allclose(np.std(transitions.intermediates[:5], axis=0), 1.0)
-    np.testing.assert_allclose(np.mean(outcomes.outcomes[:4]), 0.0, atol=1e-12)
+    np.testing.assert_allclose(transitions.contexts[:5], (s - 3.0) / 2.0)
+    np.testing.assert_allclose(transitions.actions[:5], a)
+    np.testing.assert_allclose(transitions.intermediates[:5], (r - [3.0, 1.0]) / [2.0, 4.0])
+    np.testing.assert_allclose(outcomes.outcomes[:4], (r[:4, 0] - 1.0) / 0.5)
     np.testing.assert_allclose(outcomes.intermediates[:4], transitions.intermediates[:4])
     short = tree.isel(transition_id=slice(2), missing_dims="ignore")
     with pytest.raises(ValueError, match="expected at least 3 transitions and 3 outcomes, got 2"):

@@ -5,7 +5,9 @@ import pytest
 from agent_files import rewrite
 from live_agents import make
 
-from bayes_cmab import Agent, EmbeddingPolicy
+from bayes_cmab import Agent, EmbeddingPolicy, RewardModel
+
+CONSTANT_FREE = RewardModel(integrated_mean=False)
 
 
 def test_a_truncated_file_is_refused(tmp_path):
@@ -68,10 +70,10 @@ def test_a_strange_document_is_refused(change, message, tmp_path):
 
 def test_a_field_that_a_file_lacks_has_its_default(tmp_path):
     path = tmp_path / "agent"
-    agent = make(policy=EmbeddingPolicy("cme_ucb"))
+    agent = make(policy=EmbeddingPolicy("proposition", reward=CONSTANT_FREE))
     agent.save(path)
     rewrite(path, lambda d: d["settings"]["policy"]["fields"].pop("moments_form"))
-    assert Agent.load(path)._settings.policy == EmbeddingPolicy()
+    assert Agent.load(path)._settings.policy == EmbeddingPolicy(reward=CONSTANT_FREE)
 
 
 @pytest.mark.parametrize("broken", ["numpy.lib.format.write_array", "os.fsync"])

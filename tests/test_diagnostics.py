@@ -70,6 +70,7 @@ def test_groups_dimensions_and_coordinates(agent: Agent, tree: xr.DataTree) -> N
     assert dict(tree["log_likelihood"].sizes) == {"chain": 2, "draw": 32, "obs_id": 23}
     assert list(tree["predictions"].data_vars) == list(FIGURES)
     information = json.loads(tree.attrs[ATTRIBUTE])
+    assert information["units"].keys() == {"context", "action", "intermediate", "outcome"}
     assert information["seed"] == 2
     assert information["round"] == agent.round == 3
     assert {"jax", "numpyro", "arviz"} < set(information["versions"])

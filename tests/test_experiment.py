@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,9 +16,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bayes_cmab.experiment import _tasks, run_sweep
+from bayes_cmab.experiment import _tasks, run_chunk, run_sweep
 from bayes_cmab.files import write_atomically
-from bayes_cmab.storage import load_chunk, load_options, load_sweep, save_options
+from bayes_cmab.storage import load_chunk, load_options, load_sweep, save_options, write_netcdf
 from bayes_cmab.sweep import Cell, Chunk, Sweep
 from bayes_cmab.workers import WORKER_ENVIRONMENT, use_compilation_cache
 
@@ -138,6 +139,15 @@ def test_agents_meet_the_same_contexts_and_noise(data):
 def test_the_oracle_has_no_regret(data):
     oracle = data["oracle"]
     np.testing.assert_allclose(oracle["mean_reward"], oracle["best_mean_reward"], atol=1e-12)
+
+
+@pytest.mark.parametrize("rounds", [30, 120])
+def test_coverage_is_measured_at_the_last_round_too(rounds):
+    sweep = Sweep(("C",), ("gp-fixed",), offline=(0,), trials=1, rounds=rounds, coverage=True)
+    data = run_chunk(Chunk(sweep, sweep.cells()[0], range(1)))
+    expected = [c for c in (20, 50, 100) if c < rounds] + [rounds]
+    assert data["checkpoint"].values.tolist() == expected
+    assert data["coverage"].shape == (1, len(expected), len(data["level"]))
 
 
 def test_trials_differ(data):
@@ -265,6 +275,19 @@ def test_a_failure_in_a_worker_is_raised_and_cancels_what_is_left(cache, tmp_pat
     with pytest.raises(OSError, match=random.name):
         run_sweep(sweep, tmp_path, workers=2, cache=cache)  # two workers: each chunk is a task
     assert not oracle.exists()  # random's 20 chunks would come first
+
+
+def test_to_go_on_with_results_of_other_versions_warns(finished, cache, tmp_path):
+    folder = tmp_path / "results"
+    shutil.copytree(finished, folder)
+    kept = first_chunk().path(folder)
+    data = load_chunk(kept, first_chunk())
+    made_with = json.loads(data.attrs["made_with"]) | {"jax": "0.0.1"}
+    write_netcdf(kept, data.assign_attrs(made_with=json.dumps(made_with, sort_keys=True)))
+    run_sweep(SWEEP, folder, workers=1, cache=cache)  # complete: nothing is mixed by this call
+    Chunk(SWEEP, SWEEP.cells()[0], SWEEP.chunks()[1]).path(folder).unlink()
+    with pytest.warns(UserWarning, match=r"made with other versions, .*\"jax\": \"0.0.1\""):
+        run_sweep(SWEEP, folder, workers=1, cache=cache)
 
 
 def test_nothing_is_run_when_nothing_is_missing(finished):

@@ -1,6 +1,7 @@
 """Type-II maximum a posteriori: the mode, its start, and how often it compiles."""
 
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -58,6 +59,30 @@ def test_a_fit_never_returns_something_worse_than_its_start() -> None:
         before, after = (energy({k: jnp.log(v[k]) for k in names}) for v in (start, sites))
         assert float(after) <= float(before) + 1e-9
         assert np.isfinite(float(info[name].potential))
+
+
+def nowhere(outcomes: Any) -> None:
+    del outcomes
+    x = numpyro.sample("x", dist.LogNormal(0.0, 1.0))
+    numpyro.factor("data", jnp.where(x > 100.0, jnp.nan, -x))
+
+
+def never(outcomes: Any) -> None:
+    del outcomes
+    numpyro.sample("x", dist.LogNormal(0.0, 1.0))
+    numpyro.factor("data", -jnp.inf)
+
+
+def test_a_start_of_no_density_is_left_if_another_has_one() -> None:
+    start = {"x": jnp.asarray(1000.0)}
+    sites, info = maximise_program(Program(nowhere, (None,)), start, MAP())
+    assert info.improved
+    assert np.isfinite(info.potential)
+    assert sites["x"] < 100.0
+    for settings in (MAP(starts=1), MAP()):
+        sites, info = maximise_program(Program(never, (None,)), start, settings)
+        assert not info.improved
+        np.testing.assert_allclose(sites["x"], 1000.0)
 
 
 def test_a_warm_start_at_the_mode_stays_there_and_nothing_is_compiled_again() -> None:

@@ -1,5 +1,6 @@
 """The tables of a study, against sums done by hand; and the committed ones against each other."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,15 @@ def test_a_cell_of_two_sweeps_counts_once_with_most_trials(ledger):
 def test_trials_count_up_to_the_first_that_is_missing(ledger):
     ledger.add("some", CELL, results(5).isel(trial=[0, 1, 3]), 0.1)
     assert ledger.held() == {CELL: 2}
+
+
+def test_a_weight_that_is_no_short_decimal_is_found_again(ledger):
+    cell = replace(CELL, beta=1 / 3)
+    for _ in range(2):
+        ledger.add("some", cell, results(), 0.5)
+    assert ledger.held() == {cell: 3}
+    assert len(ledger.trials()) == 3
+    assert len(ledger.curves()) == 4
 
 
 def test_tables_are_the_same_bytes_each_time(ledger, tmp_path):

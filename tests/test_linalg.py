@@ -191,6 +191,16 @@ def test_an_appended_row_returns_its_whitened_column_and_pivot() -> None:
     np.testing.assert_allclose(pivot, lower[n, n], rtol=1e-9)
 
 
+def test_a_row_that_would_need_more_jitter_than_is_allowed_gives_nan() -> None:
+    matrix, n = healthy(3), CAPACITY - 1
+    before = factorise(matrix, np.arange(CAPACITY) < n)
+    matrix[n, n] *= 0.1  # no longer positive definite
+    assert np.linalg.eigvalsh(matrix)[0] < -1e-3 * matrix[n, n]
+    after, _, pivot = append_row(before, np.append(matrix[n, :n], 0.0), matrix[n, n], n)
+    assert np.isnan(pivot)
+    assert np.isnan(after.inverse).any()
+
+
 def test_near_duplicate_rows_with_tiny_noise_give_a_finite_factor_and_a_recorded_jitter() -> None:
     rng = np.random.default_rng(4)
     x = rng.normal(size=(CAPACITY, 2))

@@ -11,7 +11,7 @@ from scipy.special import ndtr, softmax
 from bayes_cmab.acquisition import MatchedMomentsUCB, MeanUCB, MixtureQuantile, Thompson
 from bayes_cmab.data import Data, Outcomes, Rewards, Transitions
 from bayes_cmab.decision import PARTS
-from bayes_cmab.models import EmbeddingModel
+from bayes_cmab.models import EmbeddingModel, RewardModel
 from bayes_cmab.models.embedding import reference_features, reference_lengthscale
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.policies import (
@@ -264,7 +264,10 @@ def test_effective_sample_size_is_the_count_for_equal_weights_and_one_for_a_sing
     ("base", "message"),
     [
         (DirectPolicy(), "expected an EmbeddingPolicy"),
-        (EmbeddingPolicy("proposition"), "moments_form 'operator' or 'cme_ucb'"),
+        (
+            EmbeddingPolicy("proposition", reward=RewardModel(integrated_mean=False)),
+            "moments_form 'operator' or 'cme_ucb'",
+        ),
         (
             EmbeddingPolicy(embedding=EmbeddingModel(likelihood="matrix_normal")),
             "likelihood 'composite'",

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from live_agents import ACTIONS, Clock, make, play
 
-from bayes_cmab import MAP, DirectPolicy, Thompson
+from bayes_cmab import MAP, Agent, DirectPolicy, Thompson
 
 
 def sizes(agent):
@@ -129,6 +129,14 @@ def test_time_changes_no_decision_and_is_in_utc():
     agent = make()
     agent.ask(0.0)
     assert abs(agent.history()["time"][0] - now) < timedelta(minutes=1)
+
+
+def test_a_clock_may_return_the_timestamps_of_pandas(tmp_path):
+    agent = make(clock=lambda: pd.Timestamp("2026-01-02 03:04:05.678901234", tz="UTC"))
+    agent.ask(0.0)
+    agent.save(tmp_path / "agent")
+    time = Agent.load(tmp_path / "agent").history()["time"][0]
+    assert time == datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
 
 
 @pytest.mark.parametrize("time", [datetime(2026, 1, 1), 0.0])

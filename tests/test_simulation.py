@@ -90,6 +90,20 @@ def test_segments_end_at_checkpoints_and_refits() -> None:
     assert segment_ends(12, 5, (8, 12)) == [5, 6, 8, 10, 12]
 
 
+def test_where_coverage_is_measured_changes_no_refit() -> None:
+    agent = make_agent("gp-map", ENVIRONMENT, refit_every=7)
+    options = OPTIONS | {"trials": range(1)}
+    plain, measured = (play(agent, ENVIRONMENT, **options, checkpoints=c) for c in ((), (10,)))
+    np.testing.assert_array_equal(np.flatnonzero(plain.fits[0]), [0, 7, 14, 21])
+    np.testing.assert_array_equal(measured.fits, plain.fits)
+    np.testing.assert_array_equal(measured.rounds.action_index, plain.rounds.action_index)
+
+
+def test_float32_is_refused() -> None:
+    with jax.enable_x64(False), pytest.raises(RuntimeError, match="needs float64"):
+        play_named("random")
+
+
 @pytest.mark.slow
 def test_scores_that_are_not_finite_raise_with_trial_and_round() -> None:
     hopeless = EmbeddingPriors(noise_scale=LogNormal(float("nan"), 1.0))

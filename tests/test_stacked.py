@@ -11,7 +11,7 @@ from bayes_cmab.agent import Agent
 from bayes_cmab.data import Data, Outcomes, Rewards, Transitions
 from bayes_cmab.inference import MAP, NUTS, maximise
 from bayes_cmab.models import AnovaEmbeddingModel, RewardModel
-from bayes_cmab.policies import DirectPolicy, EmbeddingPolicy, Policy, StackedPolicy
+from bayes_cmab.policies import DirectPolicy, EmbeddingPolicy, MarginalPolicy, Policy, StackedPolicy
 from bayes_cmab.scaling import Scales
 
 PAPER, ANOVA = EmbeddingPolicy(), EmbeddingPolicy(embedding=AnovaEmbeddingModel())
@@ -137,6 +137,7 @@ def test_a_live_agent_takes_it_but_cannot_average_it_over_draws() -> None:
     [
         ((), (), "policies: expected a tuple of policies"),
         ((PAPER, "gp"), (0.5, 0.5), "policies: expected a tuple of policies"),
+        ((PAPER, MarginalPolicy()), (0.5, 0.5), "policies: expected none that is averaged"),
         ((PAPER,), (0.5, 0.5), "weights: expected 1 numbers"),
         ((PAPER, ANOVA), (1.5, -0.5), "weights: expected 2 numbers between 0 and 1"),
         ((PAPER, ANOVA), (0.5, 0.4), "weights: expected a sum of 1, got 0.9"),

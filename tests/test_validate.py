@@ -95,6 +95,8 @@ REJECTED: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
     (as_rows, (pd.Series(pd.to_datetime(["2020-01-01"])),), NUMBERS.format("Series: dates")),
     (as_rows, (np.timedelta64(3, "s"),), NUMBERS.format("timedelta64: durations")),
     (as_rows, (pd.Series(["x"]),), NUMBERS.format("Series")),
+    (as_column, (pd.Series(["1", 2], dtype=object),), NUMBERS.format("Series: text")),
+    (as_rows, (np.array([[1.0, b"2"]], dtype=object),), NUMBERS.format("ndarray: text")),
     (as_rows, (object(),), NUMBERS.format("object")),
     (as_rows, ([[0.0, 1.0], [2.0, np.nan]],), FINITE.format("nan at row 1, column 1")),
     (as_rows, ([[0.0, -np.inf], [np.nan, 0.0]],), FINITE.format("-inf at row 0, column 1")),

@@ -17,7 +17,7 @@ Trials = Annotated[int, option("Trials of each agent.", min=1, metavar="N")]
 Rounds = Annotated[int, option("Rounds of a trial.", min=1, metavar="N")]
 Seed = Annotated[int, option("Of contexts and noise, the same for all agents.", min=0, metavar="N")]
 RefitEvery = Annotated[
-    int, option("Rounds between two fits of hyperparameters.", min=1, metavar="N")
+    int, option("Rounds between two fits of -map and -map1 agents.", min=1, metavar="N")
 ]
 Coverage = Annotated[
     bool,

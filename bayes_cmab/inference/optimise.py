@@ -98,7 +98,7 @@ def maximise_program(program: Program, start: Sites, settings: MAP) -> tuple[Sit
         chosen = jnp.argmin(values)
         end, after, steps = ends[chosen], values[chosen], jnp.sum(each)
     before = objective(flat, None)
-    improved = after <= before
+    improved = jnp.isfinite(after) & ~(after > before)  # where the start is NaN, too
     best = jnp.where(improved, end, flat)
     info = FitInfo(steps, jnp.where(improved, after, before), improved)
     found: Sites = constrain_fn(model, arguments, {}, restore(best), return_deterministic=True)

@@ -11,13 +11,15 @@ from bayes_cmab.policies.residual import ResidualPolicy
 
 
 def averaged(policy: Policy[Any]) -> DrawsPolicy[Any]:
-    """Return a policy averaged over draws of its hyperparameters.
+    """Return a policy averaged over draws of its hyperparameters; as it is, if it is that already.
 
     Raises
     ------
     ValueError
         If it is neither an `EmbeddingPolicy` nor a `ResidualPolicy`.
     """
+    if isinstance(policy, DrawsPolicy):
+        return policy
     if isinstance(policy, EmbeddingPolicy):
         return MarginalPolicy(policy)
     if isinstance(policy, ResidualPolicy):

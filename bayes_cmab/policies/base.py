@@ -2,8 +2,8 @@ r"""The agents' models behind one interface: condition on data, observe rows, sc
 
 A policy is a frozen dataclass (hashable, hence a static argument of ``jax.jit``) whose methods
 are pure functions of an immutable state. It works in standardised units. Its hyperparameters are
-the values of the sites of its NumPyro programs, one flat dictionary; each program has a data set
-of its own, so their posteriors are independent.
+the values of the sites of its NumPyro programs, one flat dictionary. The posterior of a program is
+given its data set and, where its arguments depend on them, the sites of those before it.
 """
 
 from abc import ABC, abstractmethod

@@ -17,6 +17,7 @@ from bayes_cmab.policies.base import Policy
 from bayes_cmab.posteriors import EmbeddingPosterior, RewardPosterior, Targets
 from bayes_cmab.programs import checked_medians
 from bayes_cmab.scaling import Scales
+from bayes_cmab.validate import one_of
 
 MOMENTS: dict[str, Callable[..., Moments]] = {
     "operator": moments.operator_moments,
@@ -58,6 +59,18 @@ class EmbeddingPolicy(Policy[EmbeddingState]):
             raise ValueError(
                 "moments_form: expected 'operator' with an AdditiveRewardModel, "
                 f"got {self.moments_form!r}"
+            )
+        form = one_of(self.moments_form, "moments_form", list(MOMENTS))
+        if form != "operator" and self.reward.integrated_mean:
+            raise ValueError(
+                f"reward: expected integrated_mean=False with moments_form {form!r}, which has no "
+                f"constant mean, got {self.reward!r}"
+            )
+        unit = self.reward.unit_variance and self.embedding.unit_variance
+        if form in ("cme_ucb", "improved_cme_ucb") and not unit:
+            raise ValueError(
+                f"reward, embedding: expected unit_variance=True with moments_form {form!r}, got "
+                f"{self.reward!r} and {self.embedding!r}"
             )
 
     def default_sites(self, p: int, q: int, d: int) -> Sites:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jax.scipy.special import logsumexp
@@ -42,6 +42,8 @@ class MarginalResidualPolicy(DrawsPolicy[ResidualDraws]):
     base : the policy.
     pairs : how many draws of each program stand for all in the moments, see `marginal_residual`.
     """
+
+    one_trial_at_a_time: ClassVar[bool] = True
 
     base: ResidualPolicy = ResidualPolicy()
     pairs: int = 8

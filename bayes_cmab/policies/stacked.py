@@ -14,6 +14,7 @@ from bayes_cmab.data import Data
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.moments import Mixture, Moments
 from bayes_cmab.policies.base import Policy
+from bayes_cmab.policies.draws import DrawsPolicy
 from bayes_cmab.scaling import Scales
 
 type States = tuple[Any, ...]
@@ -43,6 +44,10 @@ class StackedPolicy(Policy[States]):
     def __post_init__(self) -> None:
         if not (self.policies and all(isinstance(p, Policy) for p in self.policies)):
             raise ValueError(f"policies: expected a tuple of policies, got {self.policies!r}")
+        if any(isinstance(p, DrawsPolicy) for p in self.policies):
+            raise ValueError(
+                f"policies: expected none that is averaged over draws, got {self.policies!r}"
+            )
         size = len(self.policies)
         if len(self.weights) != size or not all(0.0 <= w <= 1.0 for w in self.weights):
             raise ValueError(
