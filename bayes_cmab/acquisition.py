@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from bayes_cmab.moments import Moments
 from bayes_cmab.policies import Policy
-from bayes_cmab.validate import as_positive
+from bayes_cmab.validate import as_positive, number_within, whole_number
 
 
 class BetaSchedule(Protocol):
@@ -54,8 +54,7 @@ class LogarithmicBeta:
     def __post_init__(self) -> None:
         as_positive(self.n_actions, "n_actions")
         as_positive(self.scale, "scale", zero=True)
-        if not 0.0 < self.delta < 1.0:
-            raise ValueError(f"delta: expected a probability between 0 and 1, got {self.delta}")
+        number_within(self.delta, "delta", 0.0, 1.0)
 
     def __call__(self, round_index: Int[Array, ""] | int) -> Float[Array, ""]:
         """Return the weight of a round."""
@@ -135,6 +134,9 @@ class MixtureQuantile:
     """
 
     steps: int = 60
+
+    def __post_init__(self) -> None:
+        whole_number(self.steps, "steps", least=1)
 
     def __call__[State](
         self,

@@ -18,7 +18,7 @@ from bayes_cmab.offers import offered_actions
 from bayes_cmab.policies import Policy
 from bayes_cmab.scaling import Scales
 from bayes_cmab.settings import Settings
-from bayes_cmab.validate import Numbers, require_x64
+from bayes_cmab.validate import Numbers, require_x64, whole_number
 from bayes_cmab.views import Views
 
 DEFAULT_ACQUISITION = MatchedMomentsUCB()
@@ -111,7 +111,7 @@ class Agent(Views):
         clock: Clock = utc_now,
     ) -> None:
         require_x64()
-        d = options.whole_number(dim_intermediate, "dim_intermediate", least=1)
+        d = whole_number(dim_intermediate, "dim_intermediate", least=1)
         known = options.known_categories(categories)
         sample, contexts = options.context_columns(context_sample, dim_context, known)
         offered, columns = offered_actions(actions, known)
@@ -129,7 +129,7 @@ class Agent(Views):
             gate=gate,
             beta=options.beta_schedule(beta),
             dim_intermediate=d,
-            seed=options.whole_number(seed, "seed", least=0),
+            seed=whole_number(seed, "seed", least=0),
             scales=None if scales is None else options.scales_of(scales, p, q, d),
             context_sample=sample,
             reward_function=reward_function,

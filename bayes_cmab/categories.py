@@ -27,7 +27,7 @@ class Period(NamedTuple):
         A number beyond the period comes back as the one within that is the same: 25 o'clock as 1.
         """
         turn = np.arctan2(sine, cosine) / (2.0 * np.pi)
-        digits = 12 - int(np.ceil(np.log10(self.length)))
+        digits = min(12 - int(np.ceil(np.log10(self.length))), 300)  # NumPy can take 308
         rounded: FloatArray = np.round(self.length * (turn % 1.0), digits)
         return rounded % self.length
 

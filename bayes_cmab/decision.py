@@ -96,7 +96,9 @@ class Evaluation(NamedTuple):
 
     def check(self, round_index: int) -> None:
         """Raise `FloatingPointError` if a score is not finite or a variance truly negative."""
-        if int(self.chosen) < 0:
+        m = self.moments
+        finite = all(np.all(np.isfinite(x)) for x in (m.mean, m.variance, self.score))
+        if int(self.chosen) < 0 or not finite:
             raise FloatingPointError(
                 f"a score is not finite in round {round_index}: likely causes are a noise so small "
                 "beside its scale, or lengthscales so long, that a Gram matrix is singular beyond "

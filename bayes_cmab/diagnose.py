@@ -18,6 +18,8 @@ PANELS = 20
 """Numbers of the pictures with a row or panel for each; ArviZ draws 40 panels at most."""
 PAIRED = 6
 """Numbers of a picture of pairs."""
+GROUPS = ("posterior", "log_prior", "constant_data", "observed_data")
+"""What every stored posterior has."""
 COLUMNS = 4
 """Panels side by side."""
 
@@ -36,10 +38,13 @@ def load_posterior(path: Path) -> xr.DataTree:
     try:
         with xr.open_datatree(path, engine=engine) as opened:
             tree = opened.load()
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # a damaged file raises almost anything
         raise ValueError(f"{path}: expected a stored posterior, got: {error}") from error
-    if ATTRIBUTE not in tree.attrs or "posterior" not in tree.children:
+    if ATTRIBUTE not in tree.attrs:
         raise ValueError(f"{path}: expected a file of Agent.posterior(), got another one")
+    if missing := [name for name in GROUPS if name not in tree.children]:
+        listed = ", ".join(missing)
+        raise ValueError(f"{path}: expected a file of Agent.posterior(), got one without {listed}")
     return tree
 
 

@@ -216,12 +216,17 @@ def table(events: Iterable[Event], ledger: Ledger) -> "pd.DataFrame":
     import pandas as pd  # slow to import
 
     rows = [
-        {"time": event.time, "round": event.round, **row}
+        {"time": event.time, "round": event.round, **{k: _own(v) for k, v in row.items()}}
         for event in events
         for row in event.rows(ledger)
     ]
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
     return frame.astype({"time": "datetime64[us, UTC]", "ticket": "Int64", "rows": "Int64"})
+
+
+def _own(value: Any) -> Any:
+    """Return a copy of an array: who changes the table changes no data of the agent."""
+    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 def _of_weights(weights: FloatArray | None) -> dict[str, Any]:

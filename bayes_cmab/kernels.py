@@ -106,7 +106,7 @@ def factors(kernel: KernelName | tuple[KernelName, KernelName]) -> tuple[Kernel,
         If a name is unknown.
     """
     names = kernel if isinstance(kernel, tuple) else (kernel, kernel)
-    if len(names) != 2 or not all(name in KERNELS for name in names):
+    if len(names) != 2 or not all(isinstance(name, str) and name in KERNELS for name in names):
         listed = ", ".join(map(repr, KERNELS))
         raise ValueError(f"kernel: expected one of {listed}, or a pair of them, got {kernel!r}")
     return KERNELS[names[0]], KERNELS[names[1]]

@@ -35,10 +35,21 @@ class Memory:
     """
 
     def __init__(self, settings: Settings, start: Session, clock: Clock) -> None:
+        if not callable(clock):
+            raise ValueError(f"clock: expected a function, got {clock!r}")
         self._lock = threading.RLock()
         self._settings, self._core, self._clock = settings, settings.core(), clock
         self._session = start
         self._prepared: Session | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return everything but the lock, so that agents can be copied and pickled."""
+        with self._lock:
+            return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take everything, with a lock of its own."""
+        vars(self).update(state, _lock=threading.RLock())
 
     @property
     def sites(self) -> Sites:

@@ -28,7 +28,14 @@ from bayes_cmab.policies import (
     averaged,
 )
 from bayes_cmab.scaling import Scales, Units
-from bayes_cmab.validate import FloatArray, Numbers, as_positive, as_vector, one_of
+from bayes_cmab.validate import (
+    FloatArray,
+    Numbers,
+    as_positive,
+    as_vector,
+    one_of,
+    whole_number,
+)
 
 EMBEDDINGS: dict[str, Policy[Any]] = {
     "paper": EmbeddingPolicy(),
@@ -40,13 +47,6 @@ EMBEDDINGS: dict[str, Policy[Any]] = {
 DEFAULT_EMBEDDING = "transition"
 KNOWN_REWARD_EMBEDDING = "paper"
 """Where ``f`` is known: the transition prior needs a Gaussian process on it."""
-
-
-def whole_number(value: int, name: str, *, least: int) -> int:
-    """Return an integer that is at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name}: expected a whole number of at least {least}, got {value!r}")
-    return int(value)
 
 
 def context_columns(
@@ -141,8 +141,8 @@ def policy_of(
             f"reward_function: expected a function of an intermediate of shape ({d},) made of JAX "
             f"operations, got one that raised {type(error).__name__}: {error}"
         ) from error
-    if getattr(value, "shape", None) != ():
-        raise ValueError(f"reward_function: expected a scalar array, got {value}")
+    if getattr(value, "shape", None) != () or jnp.issubdtype(value.dtype, jnp.complexfloating):
+        raise ValueError(f"reward_function: expected a real scalar array, got {value}")
     for name in ("reward_program", "embedding_program"):
         if getattr(policy, name) is not None:
             raise ValueError(
@@ -174,7 +174,7 @@ def require_draws(inference: Fixed | MAP | Sampler) -> None:
 
 def check_acquisition(acquisition: Acquisition, policy: Policy[Any]) -> None:
     """Refuse an acquisition that the policy does not support."""
-    if not callable(acquisition):
+    if isinstance(acquisition, type) or not callable(acquisition):
         raise ValueError(f"acquisition: expected an acquisition, got {acquisition!r}")
     if isinstance(acquisition, Thompson) and not policy.draws_jointly:
         raise ValueError(

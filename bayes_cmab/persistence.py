@@ -22,6 +22,7 @@ from bayes_cmab.files import versions, write_atomically
 from bayes_cmab.migrations import MIGRATIONS
 from bayes_cmab.session import Session
 from bayes_cmab.settings import Settings
+from bayes_cmab.validate import whole_number
 
 FORMAT = "bayes_cmab agent"
 DOCUMENT = "agent.json"
@@ -54,6 +55,8 @@ def load(path: Path, given: Mapping[str, Any]) -> tuple[Settings, Session]:
     """Return the settings and the session in a file; see `Agent.load`."""
     document, arrays = _read(path)
     document = _migrated(path, document)
+    if not isinstance(document["settings"], dict):
+        raise ValueError(f"{path}: expected a file of Agent.save, got one without settings")
     own = {
         name: value["$own"]
         for name, value in document["settings"].items()
@@ -65,11 +68,12 @@ def load(path: Path, given: Mapping[str, Any]) -> tuple[Settings, Session]:
         settings = Settings(**{name: decode(v, arrays) for name, v in encoded.items()}, **given)
         now: Session = decode(document["session"], arrays)
         now = session.outgrow(now, now.ledger)._replace(appended=now.appended)
+        settings.actions.setflags(write=False)
+        whole_number(settings.seed, "seed", least=0)
     except (AttributeError, KeyError, TypeError, ValueError, IndexError, StopIteration) as error:
         raise ValueError(
             f"{path}: expected a file of Agent.save, got {type(error).__name__}: {error}"
         ) from error
-    settings.actions.setflags(write=False)
     settings = settings._replace(beta=options.beta_schedule(settings.beta))
     core = settings.core()
     _check_sites(path, settings, now)
@@ -125,7 +129,8 @@ def _read(path: Path) -> tuple[Json, Arrays]:
 def _migrated(path: Path, document: Json) -> Json:
     schema = document.get("schema")
     if not isinstance(schema, int) or not 1 <= schema <= SCHEMA:
-        writer = document.get("versions", {}).get("bayes-cmab", "unknown")
+        versions = document.get("versions")
+        writer = versions.get("bayes-cmab", "unknown") if isinstance(versions, dict) else "unknown"
         raise ValueError(
             f"{path}: expected a file of schema 1 to {SCHEMA}, got {schema!r}, written by "
             f"bayes_cmab {writer}; a newer bayes_cmab may read it"

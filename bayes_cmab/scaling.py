@@ -40,7 +40,8 @@ class Units(NamedTuple):
         if not len(rows):
             return cls(jnp.zeros(rows.shape[1:]), jnp.ones(rows.shape[1:]))
         flat = np.all(rows == rows[:1], axis=0)
-        deviation = np.where(flat, 1.0, np.std(rows, axis=0))
+        with np.errstate(over="ignore"):  # an infinite scale: no score is finite, which is an error
+            deviation = np.where(flat, 1.0, np.std(rows, axis=0))
         center = np.where(flat, rows[0], np.mean(rows, axis=0))
         return cls(jnp.asarray(center), jnp.asarray(np.where(deviation > 0.0, deviation, 1.0)))
 

@@ -100,8 +100,8 @@ def read_study(path: Path) -> Study:
         }
         return Study(
             {name: _sweep(name, shared | entry) for name, entry in own.items()},
-            tuple(_pair(pair) for pair in content.get("differences", [])),
-            tuple(content.get("figure", [])),
+            tuple(_pair(pair) for pair in _list(content, "differences")),
+            tuple(_list(content, "figure")),
         )
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValueError) as error:
         raise ValueError(f"{path}: expected a study, got: {error}") from error
@@ -110,6 +110,13 @@ def read_study(path: Path) -> Study:
 def _table(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{where}: expected a table, got {value!r}")
+    return value
+
+
+def _list(content: dict[str, Any], key: str) -> list[Any]:
+    value = content.get(key, [])
+    if not isinstance(value, list):
+        raise ValueError(f"{key}: expected a list, got {value!r}")
     return value
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from bayes_cmab.environments import SETTINGS
 from bayes_cmab.registry import POLICIES, split_name
-from bayes_cmab.validate import as_positive, one_of
+from bayes_cmab.validate import as_positive, one_of, whole_number
 
 SCHEMA = 2
 """Version of the files' layout."""
@@ -79,17 +79,14 @@ class Sweep:
         for agent in self.agents:
             split_name(agent)
         for size in self.offline:
-            if size < 0:
-                raise ValueError(f"offline: expected a non-negative number of rows, got {size}")
+            whole_number(size, "offline", least=0)
         as_positive(self.betas, "beta", zero=True)
         if len({f"{beta:g}" for beta in self.betas}) < len(self.betas):
             raise ValueError(
                 f"betas: expected six digits to tell them apart, got {list(self.betas)}"
             )
         for field, least in INTEGERS.items():
-            value = getattr(self, field)
-            if not isinstance(value, int) or not least <= value < 2**63:
-                raise ValueError(f"{field}: expected an integer of at least {least}, got {value!r}")
+            whole_number(getattr(self, field), field, least=least)
 
     def cells(self) -> list[Cell]:
         """Return the cells, in an order that lets compiled programs be used again."""

@@ -4,6 +4,7 @@ Everything behind this module may rely on shapes and finiteness; nothing behind 
 """
 
 from collections.abc import Sequence
+from datetime import date, timedelta
 from typing import Any
 
 import jax
@@ -19,6 +20,12 @@ NOT_NUMBERS = {"c": "complex", "M": "dates", "m": "durations", "S": "bytes", "U"
 """Kinds of NumPy array that would turn into float64, and what they hold."""
 
 
+NO_NUMBERS = (str, bytes, complex, date, timedelta, np.datetime64, np.timedelta64)
+"""Types of elements of an object array that would turn into float64 just so."""
+
+LARGEST_INTEGER = 2**63 - 1
+
+
 def require_x64() -> None:
     """Raise unless JAX works in float64."""
     if not jax.config.jax_enable_x64:
@@ -29,13 +36,17 @@ def require_x64() -> None:
 
 
 def _as_array(value: Numbers, name: str) -> FloatArray:
+    if isinstance(value, np.ma.MaskedArray):  # what is masked is refused below
+        value = np.where(np.ma.getmaskarray(value), np.nan, value.data)
     try:
         if (kind := np.asarray(value).dtype.kind) in NOT_NUMBERS:
             raise TypeError(NOT_NUMBERS[kind])
-        if kind == "O" and any(isinstance(item, str | bytes) for item in np.ravel(value)):
-            raise TypeError("text")
+        if kind == "O":
+            for item in np.asarray(value, dtype=object).flat:
+                if isinstance(item, NO_NUMBERS):
+                    raise TypeError(f"a {type(item).__name__}")
         array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name}: expected numbers, got {type(value).__name__}: {error}") from None
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
@@ -120,9 +131,34 @@ def same_length(**columns: FloatArray) -> int:
     return next(iter(lengths.values()))
 
 
+def whole_number(value: int, name: str, *, least: int) -> int:
+    """Return an integer that is at least ``least``, and no larger than JAX can take."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not least <= value <= LARGEST_INTEGER:
+        raise ValueError(f"{name}: expected a whole number of at least {least}, got {value!r}")
+    return int(value)
+
+
+def number_within(value: float, name: str, low: float, high: float, *, ends: bool = False) -> float:
+    """Return a number between two; with ``ends`` it may be one of them."""
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool | complex)
+    if not number or not (low <= value <= high if ends else low < value < high):
+        between = "from {} to {}" if ends else "between {} and {}"
+        raise ValueError(f"{name}: expected a number {between.format(low, high)}, got {value!r}")
+    return float(value)
+
+
+def instance_of(value: object, name: str, kind: type | tuple[type, ...]) -> None:
+    """Raise unless a value is of a class, or of one of some."""
+    if not isinstance(value, kind):
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        listed = " or ".join(k.__name__ for k in kinds)
+        raise ValueError(f"{name}: expected a {listed}, got {value!r}")
+
+
 def one_of(value: str, name: str, choices: Sequence[str]) -> str:
     """Return ``value`` if it is among ``choices``."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name}: expected one of {listed}, got {value!r}")
     return value

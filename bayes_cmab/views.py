@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
@@ -139,8 +140,13 @@ class Views(Memory):
         return s, call_actions(actions, known.actions, known.columns, known.box)
 
     def _key(self, key: PRNGKeyArray | None) -> PRNGKeyArray:
+        if key is not None:
+            kind = getattr(key, "dtype", None)
+            if kind is None or not jnp.issubdtype(kind, jax.dtypes.prng_key) or jnp.shape(key):
+                raise ValueError(f"key: expected a key of jax.random.key(), got {key!r}")
+            return key
         seed = jax.random.key(self._settings.seed)
-        return jax.random.fold_in(seed, self.round) if key is None else key
+        return jax.random.fold_in(seed, self.round)
 
     def _prepare(self, key: PRNGKeyArray | None) -> Session:
         # Kept apart until an ask commits it, so that looking at scores changes no decision.

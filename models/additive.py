@@ -76,6 +76,7 @@ class AdditiveRewardModel(RewardModel):
     priors: AdditivePriors = AdditivePriors()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.power != 1 or self.unit_variance:
             raise ValueError(
                 "AdditiveRewardModel: expected power 1 and unit_variance False, got "

@@ -30,7 +30,7 @@ from bayes_cmab.linalg import (
 )
 from bayes_cmab.models.hyperparameters import EmbeddingHyperparameters
 from bayes_cmab.models.priors import EmbeddingPriors, Sites
-from bayes_cmab.validate import one_of
+from bayes_cmab.validate import instance_of, one_of
 
 type Rows = Float[Array, "n k"]
 
@@ -153,6 +153,7 @@ class EmbeddingModel:
     def __post_init__(self) -> None:
         factors(self.kernel)
         one_of(self.likelihood, "likelihood", LIKELIHOODS)
+        instance_of(self.priors, "priors", EmbeddingPriors)
 
     def __call__(self, transitions: Transitions, features: Features | None = None) -> None:
         """Sample the hyperparameters and score the transitions."""

@@ -12,6 +12,8 @@ import numpyro.distributions as dist
 from jaxtyping import Array
 from numpyro.distributions import Distribution
 
+from bayes_cmab.validate import number_within
+
 
 @dataclass(frozen=True)
 class LogNormal:
@@ -19,6 +21,10 @@ class LogNormal:
 
     median: float
     spread: float
+
+    def __post_init__(self) -> None:
+        for name in ("median", "spread"):
+            number_within(getattr(self, name), name, 0.0, math.inf)
 
     def distribution(self) -> Distribution:
         """Return it as a NumPyro distribution."""

@@ -4,6 +4,7 @@ r"""The reward model: a Gaussian process on ``f`` with an integrated constant me
 ``r~(r, r') = <phi(r), T phi(r')> / <phi(c), T phi(c)>`` and ``b ~ N(0, mean_variance)``.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -23,6 +24,7 @@ from bayes_cmab.kernels import (
 from bayes_cmab.linalg import gaussian_log_density
 from bayes_cmab.models.hyperparameters import RewardHyperparameters
 from bayes_cmab.models.priors import RewardPriors, Sites
+from bayes_cmab.validate import instance_of, number_within
 
 
 class Interaction(NamedTuple):
@@ -64,6 +66,12 @@ class RewardModel:
     integrated_mean: bool = True
     measure_scale: float = 2.0
     priors: RewardPriors = RewardPriors()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.power, bool) or self.power not in (0, 1):
+            raise ValueError(f"power: expected 0 or 1, got {self.power!r}")
+        number_within(self.measure_scale, "measure_scale", 0.0, math.inf)
+        instance_of(self.priors, "priors", RewardPriors)
 
     def __call__(self, outcomes: Outcomes) -> None:
         """Sample the hyperparameters and score the outcomes."""

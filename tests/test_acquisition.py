@@ -66,5 +66,5 @@ def test_bad_exploration_weights_are_refused_by_name() -> None:
         ConstantBeta(-1.0)
     with pytest.raises(ValueError, match="beta: expected finite numbers, got nan"):
         ConstantBeta(float("nan"))
-    with pytest.raises(ValueError, match="delta: expected a probability"):
+    with pytest.raises(ValueError, match="delta: expected a number between"):
         LogarithmicBeta(61, delta=1.0)

@@ -16,6 +16,7 @@ from bayes_cmab import (
     EmbeddingPolicy,
     FunctionPolicy,
     RewardModel,
+    Thompson,
     TransitionPolicy,
     Units,
 )
@@ -47,6 +48,9 @@ def not_jax(r):
         ({"dim_context": -1}, "dim_context: expected a whole number of at least 0, got -1"),
         ({"dim_intermediate": 0}, "dim_intermediate: expected .* at least 1, got 0"),
         ({"seed": 1.5}, "seed: expected a whole number of at least 0, got 1.5"),
+        ({"seed": 2**63}, "seed: expected a whole number of at least 0, got 9223372036854775808"),
+        ({"clock": 3}, "clock: expected a function, got 3"),
+        ({"acquisition": Thompson}, "acquisition: expected an acquisition, got <class"),
         ({"beta": -0.1}, "beta: expected non-negative numbers, got -0.1"),
         ({"beta": np.nan}, "beta: expected finite numbers, got nan"),
         ({"policy": "operator"}, "policy: expected a Policy, got 'operator'"),
@@ -88,7 +92,8 @@ def not_jax(r):
         ),
         ({"context_sample": [[1.0, 2.0]]}, "context_sample: expected 1 column, got shape"),
         ({"reward_function": 3.0}, "reward_function: expected a function, got 3.0"),
-        ({"reward_function": vector_valued}, "reward_function: expected a scalar array, got"),
+        ({"reward_function": vector_valued}, "reward_function: expected a real scalar array, got"),
+        ({"reward_function": lambda r: 1j * r[0]}, "reward_function: expected a real scalar"),
         ({"reward_function": not_jax}, "reward_function: expected .* made of JAX operations"),
         (
             {"reward_function": price, "policy": TransitionPolicy()},
@@ -114,6 +119,12 @@ def test_bad_options(options, message):
     [
         (lambda a: a.ask(), "context: expected 1 number, got None"),
         (lambda a: a.ask([1.0, 2.0]), r"context: expected 1 number, got shape \(2,\)"),
+        (lambda a: a.ask(0.0, key=5), r"key: expected a key of jax.random.key\(\), got 5"),
+        (
+            lambda a: a.ask(0.0, key=jax.random.split(jax.random.key(0))),
+            r"key: expected a key of jax.random.key\(\), got Array",
+        ),
+        (lambda a: a.tell(1, outcome=np.ma.masked), "outcome: expected finite numbers, got nan"),
         (lambda a: a.ask("left"), "context: expected numbers, got str"),
         (lambda a: a.ask(np.nan), "context: expected finite numbers, got nan"),
         (lambda a: a.score(np.inf), "context: expected finite numbers, got inf"),
@@ -200,6 +211,17 @@ def test_a_score_that_is_not_finite_is_an_error_and_changes_nothing():
 class NegativePolicy(FunctionPolicy):
     def moments(self, state, context, actions):
         return super().moments(state, context, actions)._replace(negativity=jnp.asarray(1e-3))
+
+
+def test_what_is_not_finite_in_the_users_units_is_an_error():
+    agent = make(scales=None)
+    r = np.linspace(0.0, 1.0, 20)
+    y = np.where(np.arange(20) == 3, 1e200, r)
+    agent.add_outcomes(np.stack([r, r], axis=1), y)  # the variance of y overflows
+    for call in (agent.ask, agent.score):
+        with pytest.raises(FloatingPointError, match="a score is not finite in round 0"):
+            call(0.3)
+    assert agent.round == 0
 
 
 def test_a_truly_negative_variance_is_an_error():

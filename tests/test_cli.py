@@ -229,7 +229,7 @@ def test_run_prints_one_cell(tmp_path):
         (["--agents", "random,random"], 1, "agents: expected no repetition"),
         (["--reference", "gp-map", "--agents", "random"], 1, "reference: expected one of"),
         (["--beta", "-1"], 1, "beta: expected non-negative"),
-        (["--offline", "-5"], 1, "offline: expected a non-negative"),
+        (["--offline", "-5"], 1, "offline: expected a whole number"),
         (["--offline", "0,many"], 2, "--offline"),
         (["--beta", "0.25;1"], 2, "--beta"),
         (["--trials", "0"], 2, "--trials"),

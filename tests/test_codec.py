@@ -49,7 +49,7 @@ from bayes_cmab.models.priors import (
 @pytest.mark.parametrize(
     "value",
     [
-        EmbeddingPolicy("proposition", RewardModel(2, integrated_mean=False, measure_scale=3.0)),
+        EmbeddingPolicy("proposition", RewardModel(0, integrated_mean=False, measure_scale=3.0)),
         EmbeddingPolicy(embedding=EmbeddingModel("matern52")),
         EmbeddingPolicy(reward=RewardModel(priors=RewardPriors(LogNormal(2.0, 0.1)))),
         EmbeddingPolicy(embedding=EmbeddingModel(priors=EmbeddingPriors(noise_floor=0.1))),

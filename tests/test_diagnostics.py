@@ -12,6 +12,7 @@ import pytest
 import xarray as xr
 from live_agents import paper_agent
 from scipy import stats
+from typer.testing import CliRunner
 
 from bayes_cmab import NUTS, SVI, Agent, Gate
 from bayes_cmab.cli import app
@@ -192,8 +193,6 @@ def test_files_keep_everything(tree: xr.DataTree, tmp_path: Path, engine: str) -
 
 
 def test_a_stored_posterior_is_diagnosed(tree: xr.DataTree, tmp_path: Path) -> None:
-    from typer.testing import CliRunner
-
     path = tmp_path / "posterior.nc"
     tree.to_netcdf(path)
     lenient = ["--rhat", "9", "--ess", "1", "--no-pictures"]
@@ -209,6 +208,41 @@ def test_a_stored_posterior_is_diagnosed(tree: xr.DataTree, tmp_path: Path) -> N
     other = tmp_path / "other.nc"
     xr.Dataset({"x": 1.0}).to_netcdf(other)
     assert CliRunner().invoke(app, ["diagnose", str(other)]).exit_code == 1
+
+
+@pytest.mark.parametrize("group", ["log_prior", "constant_data", "observed_data"])
+def test_a_posterior_without_a_group_is_refused(tree: xr.DataTree, tmp_path: Path, group) -> None:
+    path = tmp_path / "posterior.nc"
+    tree.filter(lambda node: node.name != group).to_netcdf(path, engine="h5netcdf")
+    with pytest.raises(ValueError, match=f"got one without {group}"):
+        load_posterior(path)
+
+
+def test_a_damaged_posterior_is_refused(tree: xr.DataTree, tmp_path: Path) -> None:
+    path = tmp_path / "posterior.nc"
+    tree.to_netcdf(path, engine="h5netcdf")
+    content = bytearray(path.read_bytes())
+    third = len(content) // 3
+    content[third : third + 3000] = bytes(3000)
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="expected a"):
+        load_posterior(path)
+
+
+def test_options_of_the_command_that_would_be_ignored_are_errors(
+    tree: xr.DataTree, tmp_path: Path
+) -> None:
+    path = tmp_path / "posterior.nc"
+    tree.to_netcdf(path, engine="h5netcdf")
+    for arguments, named in (
+        (["diagnose", str(path), "--no-pictures", "--out", str(tmp_path / "out")], "--out"),
+        (["compare-models", str(path), "--setting", "Q"], "--setting"),
+        (["compare-models", str(path), "--rows", "50"], "--rows"),
+    ):
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 1
+        assert named in result.output
+        assert len(result.output.splitlines()) == 1
 
 
 def test_without_outcomes_and_without_a_question_there_is_less_to_say() -> None:

@@ -1,5 +1,7 @@
 """What an agent is told: abandoned tickets, its history, and threads."""
 
+import copy
+import pickle
 import threading
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -145,6 +147,31 @@ def test_a_clock_without_a_zone_is_refused_and_changes_nothing(time):
     with pytest.raises(ValueError, match="clock: expected a datetime with a time zone, got"):
         agent.ask(0.0)
     assert agent.round == 0
+
+
+def test_who_changes_the_history_changes_no_data():
+    agent, other = make(), make()
+    for one in (agent, other):
+        play(one, 3, 0)
+    table = agent.history()
+    for name in ("context", "action", "intermediate"):
+        for value in table[name]:
+            if isinstance(value, np.ndarray):
+                value *= 60.0
+    for one in (agent, other):
+        one.add_outcomes([0.0], [0.0])
+    np.testing.assert_array_equal(agent.score(0.1)["mean"], other.score(0.1)["mean"])
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda agent: pickle.loads(pickle.dumps(agent))])
+def test_a_copy_goes_on_by_itself(copied):
+    agent, same = make(clock=Clock().constant), make()
+    play(agent, 3, 0)
+    play(same, 3, 0)
+    other = copied(agent)
+    decided = play(other, 2, 1)
+    assert agent.round == 3
+    assert decided == play(same, 2, 1) == play(agent, 2, 1)
 
 
 # Threads

@@ -161,22 +161,3 @@ def test_no_rows_give_the_prior() -> None:
     got = np.log(np.asarray(fit.trace["reward_noise_scale"]))
     assert abs(got.mean() - np.log(prior.median)) < 5.0 * prior.spread / 10.0
     assert abs(got.std() / prior.spread - 1.0) < 5.0 / np.sqrt(200)
-
-
-@pytest.mark.parametrize(
-    ("kind", "options", "message"),
-    [
-        (NUTS, {"draws": 0}, "draws: expected at least 1, got 0"),
-        (NUTS, {"draws": 10, "chains": 4}, "draws: expected a multiple of the 4 chains, got 10"),
-        (NUTS, {"target_accept": 1.0}, "target_accept: expected a number between 0 and 1"),
-        (NUTS, {"chain_method": "parallel"}, "chain_method: expected 'sequential' or 'vectorized'"),
-        (SVI, {"steps": 0}, "steps: expected at least 1, got 0"),
-        (SVI, {"learning_rate": 0.0}, "learning_rate: expected a positive number, got 0.0"),
-        (SVI, {"diagnostic_draws": 8}, "diagnostic_draws: expected at least the 64 draws, got 8"),
-    ],
-)
-def test_bad_settings_are_refused_by_name(
-    kind: type, options: dict[str, object], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        kind(**options)

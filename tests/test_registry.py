@@ -41,5 +41,5 @@ def test_beta_may_be_a_number_or_a_schedule() -> None:
     assert make_agent("cbmp-fixed", SETTINGS["A"], schedule).beta is schedule
     with pytest.raises(ValueError, match="beta: expected non-negative"):
         make_agent("cbmp-fixed", SETTINGS["A"], -0.1)
-    with pytest.raises(ValueError, match="every: expected at least 1, got 0"):
+    with pytest.raises(ValueError, match="every: expected a whole number of at least 1, got 0"):
         make_agent("cbmp-map", SETTINGS["A"], refit_every=0)

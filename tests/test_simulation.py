@@ -7,8 +7,7 @@ import pytest
 
 from bayes_cmab import simulation, worlds
 from bayes_cmab.environments import SETTINGS, Purpose, stream, trial_key
-from bayes_cmab.models import DirectRewardModel, EmbeddingModel, EmbeddingPriors, LogNormal
-from bayes_cmab.policies import DirectPolicy
+from bayes_cmab.policies import FunctionPolicy
 from bayes_cmab.registry import make_agent
 from bayes_cmab.rounds import LEVELS, AgentSpec, Record, segment_ends
 from bayes_cmab.simulation import play
@@ -104,12 +103,14 @@ def test_float32_is_refused() -> None:
         play_named("random")
 
 
-@pytest.mark.slow
+def nowhere(context, action):
+    del context
+    return jnp.nan * action[0]
+
+
 def test_scores_that_are_not_finite_raise_with_trial_and_round() -> None:
-    hopeless = EmbeddingPriors(noise_scale=LogNormal(float("nan"), 1.0))
-    agent = make_agent("gp-fixed", ENVIRONMENT)
-    policy = DirectPolicy(DirectRewardModel(EmbeddingModel(priors=hopeless)))
-    broken = AgentSpec(policy, agent.inference, agent.beta)
+    agent = make_agent("random", ENVIRONMENT)
+    broken = AgentSpec(FunctionPolicy(nowhere), agent.inference, agent.beta)
     with pytest.raises(FloatingPointError, match="not finite in trial 4, round"):
         play(broken, ENVIRONMENT, **(OPTIONS | {"trials": range(4, 6)}))
 

@@ -138,8 +138,11 @@ def test_a_live_agent_takes_it_but_cannot_average_it_over_draws() -> None:
         ((), (), "policies: expected a tuple of policies"),
         ((PAPER, "gp"), (0.5, 0.5), "policies: expected a tuple of policies"),
         ((PAPER, MarginalPolicy()), (0.5, 0.5), "policies: expected none that is averaged"),
-        ((PAPER,), (0.5, 0.5), "weights: expected 1 numbers"),
-        ((PAPER, ANOVA), (1.5, -0.5), "weights: expected 2 numbers between 0 and 1"),
+        ((PAPER,), (0.5, 0.5), "weights: expected a tuple of 1 numbers"),
+        ([PAPER], (1.0,), "policies: expected a tuple of policies"),
+        ((PAPER,), [1.0], "weights: expected a tuple of 1 numbers"),
+        ((PAPER,), ("a",), r"weights\[0\]: expected a number from 0.0 to 1.0, got 'a'"),
+        ((PAPER, ANOVA), (1.5, -0.5), r"weights\[0\]: expected a number from 0.0 to 1.0, got 1.5"),
         ((PAPER, ANOVA), (0.5, 0.4), "weights: expected a sum of 1, got 0.9"),
     ],
 )

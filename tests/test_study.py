@@ -56,6 +56,8 @@ def test_a_study_can_be_limited(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (('[["oracle", "random"]]', "5"), "differences: expected a list, got 5"),
+        (('figure = ["oracle", "random"]', "figure = true"), "figure: expected a list, got True"),
         (("[shared]", "[share]"), r"key: expected one of 'shared', .*, got 'share'"),
         (("seed = 3", "sede = 3"), r"shared: expected one of 'settings', .*, got 'sede'"),
         (('["random"]\n', '["ran"]\n'), r"sweeps\.one: agent: expected one of"),
@@ -64,7 +66,7 @@ def test_a_study_can_be_limited(tmp_path):
         (('[["oracle", "random"]]', '["oracle"]'), "differences: expected pairs of agents"),
         (('["oracle", "random"]\n\n', '["sibyl"]\n\n'), "agent: expected one of"),
         (("seed = 3", "seed = "), "Invalid value"),
-        (("trials = 9", "trials = 0"), r"sweeps\.two: trials: expected an integer"),
+        (("trials = 9", "trials = 0"), r"sweeps\.two: trials: expected a whole number"),
     ],
 )
 def test_errors_say_where(change, message, tmp_path):

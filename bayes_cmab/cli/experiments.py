@@ -102,7 +102,9 @@ def compare(
             _split(beta, float, "--beta"),
             *(trials, rounds, seed, refit_every, coverage, chunk),
         )
-        base = one_of(reference or sweep.agents[0], "reference", sweep.agents)
+        base = one_of(
+            sweep.agents[0] if reference is None else reference, "reference", sweep.agents
+        )
         results = _run(sweep, out, workers, no_cache)
         summary = summarise(results, seconds_per_round(sweep, out))
         differences = paired_differences(results, base)

@@ -88,7 +88,11 @@ def diagnose(
         from bayes_cmab.inference.gate import Gate, overall
 
         mpl.use("agg")
+        if out is not None and not pictures:
+            raise ValueError("--out: expected no folder with --no-pictures, got one")
         tree = load_posterior(file)
+        if "optimisation" in tree.children and not (rhat is None and ess is None):
+            raise ValueError("--rhat, --ess: expected neither of a posterior by SVI, got one")
         limits = {"rhat": rhat, "ess": ess}
         gate = Gate(**{name: value for name, value in limits.items() if value is not None})
         checks = gate_checks(tree, gate)

@@ -19,11 +19,16 @@ def compare_models(
     file: Annotated[
         Path | None, typer.Argument(help="A stored posterior; without it, data of a setting.")
     ] = None,
-    setting: Annotated[str, option("A to F, see 'bayes-cmab settings'.", metavar="NAME")] = "D",
+    setting: Annotated[
+        str | None, option("A to F, see 'bayes-cmab settings'; by default D.", metavar="NAME")
+    ] = None,
     rows: Annotated[
-        int, option("Rounds with uniform contexts and actions.", min=3, metavar="N")
-    ] = 100,
-    offline: Annotated[int, option("Unmatched outcomes.", min=0, metavar="N")] = 50,
+        int | None,
+        option("Rounds with uniform contexts and actions; by default 100.", min=3, metavar="N"),
+    ] = None,
+    offline: Annotated[
+        int | None, option("Unmatched outcomes; by default 50.", min=0, metavar="N")
+    ] = None,
     seed: Annotated[
         int, option("Of the data and of the sampler.", panel=RUNNING, min=0, metavar="N")
     ] = 0,
@@ -53,15 +58,21 @@ def compare_models(
         from bayes_cmab.validate import one_of
 
         key = jax.random.key(seed)
+        sampler_key = jax.random.fold_in(key, 4)  # the data are of the first four
+        given = {"--setting": setting, "--rows": rows, "--offline": offline}
+        if file is not None and (extra := [k for k, v in given.items() if v is not None]):
+            raise ValueError(f"{extra[0]}: expected no such option beside a file, which has data")
         with Console(stderr=True).status("fitting the models"):
             if file is None:
-                environment = SETTINGS[one_of(setting, "setting", list(SETTINGS))]
-                transitions, outcomes = explored(environment, rows, offline, key)
+                name = "D" if setting is None else setting
+                environment = SETTINGS[one_of(name, "setting", list(SETTINGS))]
+                sizes = (100 if rows is None else rows, 50 if offline is None else offline)
+                transitions, outcomes = explored(environment, *sizes, key)
             else:
                 transitions, outcomes = stored(load_posterior(file))
             tables = {
                 "transition": compare_transitions(transitions).table,
-                "reward": compare_rewards(outcomes, jax.random.fold_in(key, 1)).table,
+                "reward": compare_rewards(outcomes, sampler_key).table,
             }
         files = []
         if out is not None:

@@ -5,6 +5,7 @@ computed is never taken for a good one: it is *not assessable* (a single chain h
 *failed* (chains that do not move, values that are not finite).
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -12,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from bayes_cmab.inference.fit import Fit
-from bayes_cmab.validate import FloatArray
+from bayes_cmab.validate import FloatArray, number_within
 
 FEWEST_RATIOS = 25
 """Importance ratios that it takes to estimate Pareto k."""
@@ -68,6 +69,10 @@ class Gate:
     bfmi: float = 0.3
     pareto_k: float = 1.0
     elbo_drift: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("rhat", "ess", "divergent", "bfmi", "pareto_k", "elbo_drift"):
+            number_within(getattr(self, name), name, 0.0, math.inf, ends=True)
 
     def check(self, program: str, fit: Fit) -> list[Check]:
         """Return the checks of a fit (as NumPy arrays)."""

@@ -17,8 +17,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from numpyro.infer.hmc import hmc
 
 from bayes_cmab.inference.fit import Fit
-from bayes_cmab.inference.refit import EffectiveSampleSize, RefitPolicy
+from bayes_cmab.inference.refit import EffectiveSampleSize, RefitPolicy, check_refit
 from bayes_cmab.programs import Program, coordinates, potential
+from bayes_cmab.validate import number_within, one_of, whole_number
 
 MASS_PRIOR_DRAWS = 5.0
 """Weight of the diagonal ``MASS_PRIOR_VARIANCE`` in a mass matrix taken from draws."""
@@ -73,20 +74,14 @@ class NUTS:
 
     def __post_init__(self) -> None:
         for name in ("draws", "chains", "warmup", "passes", "thinning", "max_tree_depth"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+            whole_number(getattr(self, name), name, least=1)
         if self.draws % self.chains:
             raise ValueError(
                 f"draws: expected a multiple of the {self.chains} chains, got {self.draws}"
             )
-        if not 0.0 < self.target_accept < 1.0:
-            raise ValueError(
-                f"target_accept: expected a number between 0 and 1, got {self.target_accept}"
-            )
-        if self.chain_method not in ("sequential", "vectorized"):
-            raise ValueError(
-                f"chain_method: expected 'sequential' or 'vectorized', got {self.chain_method!r}"
-            )
+        number_within(self.target_accept, "target_accept", 0.0, 1.0)
+        one_of(self.chain_method, "chain_method", ("sequential", "vectorized"))
+        check_refit(self.refit)
 
     def begin(self, program: Program, key: PRNGKeyArray) -> WarmStart:
         """Return starting points scattered around the prior medians, with a unit mass matrix."""

@@ -5,6 +5,7 @@ in unconstrained coordinates (the logarithms of all positive sites), where a log
 a normal density. Every function here is pure, and compiled once per capacity of the data.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from bayes_cmab.data import Data
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.policies.base import Policy
 from bayes_cmab.programs import Program, coordinates, potential, sample_sites
+from bayes_cmab.validate import number_within, whole_number
 
 START_SPREAD = 0.7
 """Standard deviation of the scattered starts, in unconstrained coordinates."""
@@ -53,10 +55,8 @@ class MAP:
 
     def __post_init__(self) -> None:
         for name in ("every", "max_steps", "starts"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
-        if not self.tolerance > 0.0:
-            raise ValueError(f"tolerance: expected a positive number, got {self.tolerance}")
+            whole_number(getattr(self, name), name, least=1)
+        number_within(self.tolerance, "tolerance", 0.0, math.inf)
 
 
 class FitInfo(NamedTuple):

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from bayes_cmab.validate import number_within, whole_number
+
 
 class RefitPolicy(Protocol):
     """When to infer hyperparameters again; hashable.
@@ -30,8 +32,7 @@ class EveryRounds:
     rounds: int = 5
 
     def __post_init__(self) -> None:
-        if self.rounds < 1:
-            raise ValueError(f"rounds: expected at least 1, got {self.rounds}")
+        whole_number(self.rounds, "rounds", least=1)
 
     @property
     def least_share(self) -> float:
@@ -55,8 +56,7 @@ class EffectiveSampleSize:
     fraction: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.fraction < 1.0:
-            raise ValueError(f"fraction: expected a number between 0 and 1, got {self.fraction}")
+        number_within(self.fraction, "fraction", 0.0, 1.0)
 
     @property
     def least_share(self) -> float:
@@ -82,3 +82,9 @@ class Never:
         """Return false."""
         del round_index
         return False
+
+
+def check_refit(refit: RefitPolicy) -> None:
+    """Raise unless a value can say when to infer again."""
+    if isinstance(refit, type) or not callable(getattr(refit, "scheduled", None)):
+        raise ValueError(f"refit: expected a RefitPolicy, got {refit!r}")

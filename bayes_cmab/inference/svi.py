@@ -10,6 +10,7 @@ How well the guide does is seen from the trace of the evidence lower bound and f
 the importance ratios ``log p - log q`` of its draws.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,9 +25,10 @@ from numpyro.distributions import constraints
 from numpyro.optim import Adam
 
 from bayes_cmab.inference.fit import Fit
-from bayes_cmab.inference.refit import EffectiveSampleSize, RefitPolicy
+from bayes_cmab.inference.refit import EffectiveSampleSize, RefitPolicy, check_refit
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.programs import Program, coordinates
+from bayes_cmab.validate import number_within, whole_number
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,10 @@ class SVI:
 
     def __post_init__(self) -> None:
         for name in ("draws", "steps", "passes", "particles"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
-        if not self.learning_rate > 0.0:
-            raise ValueError(f"learning_rate: expected a positive number, got {self.learning_rate}")
+            whole_number(getattr(self, name), name, least=1)
+        whole_number(self.diagnostic_draws, "diagnostic_draws", least=1)
+        number_within(self.learning_rate, "learning_rate", 0.0, math.inf)
+        check_refit(self.refit)
         if self.diagnostic_draws < self.draws:
             raise ValueError(
                 f"diagnostic_draws: expected at least the {self.draws} draws, "

@@ -86,6 +86,10 @@ class FunctionPolicy(Policy[Scales]):
 
     function: Callable[[Array, Array], Array] = no_preference
 
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise ValueError(f"function: expected a function, got {self.function!r}")
+
     def condition(self, sites: Sites, data: Data, scales: Scales) -> Scales:
         """Keep the units."""
         del sites, data

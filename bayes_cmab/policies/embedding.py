@@ -17,7 +17,7 @@ from bayes_cmab.policies.base import Policy
 from bayes_cmab.posteriors import EmbeddingPosterior, RewardPosterior, Targets
 from bayes_cmab.programs import checked_medians
 from bayes_cmab.scaling import Scales
-from bayes_cmab.validate import one_of
+from bayes_cmab.validate import instance_of, one_of
 
 MOMENTS: dict[str, Callable[..., Moments]] = {
     "operator": moments.operator_moments,
@@ -55,6 +55,8 @@ class EmbeddingPolicy(Policy[EmbeddingState]):
     embedding_program: Callable[..., None] | None = None
 
     def __post_init__(self) -> None:
+        instance_of(self.reward, "reward", RewardModel)
+        instance_of(self.embedding, "embedding", EmbeddingModel)
         if self.moments_form != "operator" and isinstance(self.reward, AdditiveRewardModel):
             raise ValueError(
                 "moments_form: expected 'operator' with an AdditiveRewardModel, "

@@ -16,6 +16,7 @@ from bayes_cmab.moments import Mixture, Moments
 from bayes_cmab.policies.base import Policy
 from bayes_cmab.policies.draws import DrawsPolicy
 from bayes_cmab.scaling import Scales
+from bayes_cmab.validate import number_within
 
 type States = tuple[Any, ...]
 
@@ -42,18 +43,20 @@ class StackedPolicy(Policy[States]):
     weights: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if not (self.policies and all(isinstance(p, Policy) for p in self.policies)):
+        sound = isinstance(self.policies, tuple) and self.policies
+        if not (sound and all(isinstance(p, Policy) for p in self.policies)):
             raise ValueError(f"policies: expected a tuple of policies, got {self.policies!r}")
         if any(isinstance(p, DrawsPolicy) for p in self.policies):
             raise ValueError(
                 f"policies: expected none that is averaged over draws, got {self.policies!r}"
             )
         size = len(self.policies)
-        if len(self.weights) != size or not all(0.0 <= w <= 1.0 for w in self.weights):
+        if not isinstance(self.weights, tuple) or len(self.weights) != size:
             raise ValueError(
-                f"weights: expected {size} numbers between 0 and 1, one a policy, "
-                f"got {self.weights!r}"
+                f"weights: expected a tuple of {size} numbers, one a policy, got {self.weights!r}"
             )
+        for i, weight in enumerate(self.weights):
+            number_within(weight, f"weights[{i}]", 0.0, 1.0, ends=True)
         if not math.isclose(sum(self.weights), 1.0, abs_tol=1e-6):
             raise ValueError(f"weights: expected a sum of 1, got {sum(self.weights)!r}")
 
