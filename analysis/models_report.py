@@ -68,6 +68,8 @@ The default and its peers once more, in 60 trials of seed 6, which nothing was c
 expected stands in `analysis/fresh.toml`, written before the first trial. Cumulative outcome of
 `sharp-map` on both seeds (mean and standard error; 0.05 quantile), and on seed 6 the differences of
 the sums of mean rewards in the same trials, with 95% intervals, and the coverage of `g` as below.
+Two expectations failed: in B with m = 50 the default is behind the Gaussian model, and in D with
+m = 0, where seed 2 has it 29 ahead, it is not told apart from it.
 
 """
 AIMED = """
@@ -161,19 +163,22 @@ def fresh_table(frame: pd.DataFrame, fresh: pd.DataFrame) -> str:
     first, second = (outcome_text(rows, "sharp-map") for rows in (frame, fresh))
     peers = ("cbmp-map", "gaussian-map", "cme-map")
     gaps = {peer: tables.differences(fresh, "sharp-map", peer) for peer in peers}
+    joined = pd.concat([frame, fresh.assign(trial=fresh.trial + len(frame))])  # no trial is twice
+    gaps["both"] = tables.differences(joined, "sharp-map", "gaussian-map")
     means = fresh[fresh.agent == "sharp-map"].groupby(["setting", "offline"])
     covered = {key: coverage_text(row) for key, row in means.mean(numeric_only=True).iterrows()}
     rows = [
         [
             f"{s}, m = {m}",
             *(first[s, m], second[s, m]),
-            *(gaps[p].get((s, m, BETA), "") for p in peers),
+            *(own.get((s, m, BETA), "") for own in gaps.values()),
             covered[s, m],
         ]
         for s, m in tables.scenes(fresh)
         if (s, m) in second
     ]
-    heads = ["", "seed 2", "seed 6", *(f"over {p}" for p in peers), "coverage"]
+    heads = ["", "seed 2", "seed 6", *(f"over {p}" for p in peers)]
+    heads += ["over gaussian-map, both seeds", "coverage"]
     return tables.markdown(rows, heads)
 
 

@@ -19,7 +19,8 @@ def table() -> str:
     own = every[every.agent == DEFAULT]
     keys = ["setting", "offline", "trial"]
     frame = every.merge(own[keys], on=keys)
-    texts = {name: tables.differences(frame, DEFAULT, PEERS[name]) for name in DIFFERENCES}
+    gaps = [tables.differences(frame, DEFAULT, PEERS[name]) for name in DIFFERENCES]
+    gaps.append(tables.differences(tables.FRESH.trials(), DEFAULT, PEERS["gaussian"]))
     rows = []
     for setting, offline in tables.scenes(own):
         here = frame[(frame.setting == setting) & (frame.offline == offline)]
@@ -27,10 +28,10 @@ def table() -> str:
         mean = outcomes.pop(DEFAULT)
         cells = [f"{mean.mean():.1f} ± {mean.sem():.1f}"]
         cells += [shown(outcome, len(mean)) for outcome in outcomes.values()]
-        cells += [texts[name].get((setting, offline, BETA), "") for name in DIFFERENCES]
+        cells += [texts.get((setting, offline, BETA), "") for texts in gaps]
         rows.append([f"{setting}, m = {offline}", *cells])
     heads = [f"`{name}`" for name in ("sharp", *PEERS)]
-    heads += [f"`sharp` minus `{name}`" for name in DIFFERENCES]
+    heads += [*(f"`sharp` minus `{name}`" for name in DIFFERENCES), "on a fresh seed"]
     return tables.markdown(rows, ["", *heads])
 
 
