@@ -19,9 +19,7 @@ from the medians of the priors as well, the better end kept (the default of `MAP
 averaged over 64 draws a model, drawn again when the effective sample size falls below one half.
 Seed 2, which the paper's form was not developed on, but for the two starts of `map`, chosen with
 its trials in view (the last table); the trials are paired. Cells that are not listed have not
-been run yet. The trials of `svi`, and its column for the reward part, are older than its
-gradient without the guide's score ([inference](inference.md)), which raised the lower bound of the
-two programs by about 0.1 on a data set of C.
+been run yet.
 `bayes-cmab reproduce` makes the tables (sweeps fixed, map, bayes, betas, nuts-betas),
 `python analysis/calibration.py` those of the reward part.
 

@@ -35,7 +35,7 @@ WARFARIN = {
     "cbmp-map:both": 20,
     "sharp-map:registry": 20,
     "cbmp-nuts:registry": 20,
-    "cbmp-nuts:own": 5,
+    "cbmp-nuts:own": 20,
 }
 """Policies with their data, and how many trials they have by default."""
 
@@ -54,7 +54,7 @@ ACTG = {
     "cbmp-fixed:m=300": 20,
     "sharp-map:m=50": 20,
     "cbmp-nuts:m=50": 20,
-    "cbmp-nuts:own": 5,
+    "cbmp-nuts:own": 20,
 }
 
 app = typer.Typer(add_completion=False, help="Play the case studies.")
