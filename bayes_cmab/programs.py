@@ -15,6 +15,9 @@ from numpyro.infer.util import constrain_fn, potential_energy, unconstrain_fn
 
 from bayes_cmab.models.priors import Sites
 
+FEW = 15
+"""Draws of a prior whose medians a search starts from."""
+
 
 class Program(NamedTuple):
     """A NumPyro program and the arguments that it is called with."""
@@ -80,9 +83,9 @@ def prior_draws(program: Program, key: PRNGKeyArray, draws: int) -> Sites:
     return jax.vmap(draw)(jax.random.split(key, draws))
 
 
-def prior_medians(program: Program, draws: int = 15) -> Sites:
+def prior_medians(program: Program) -> Sites:
     """Return the medians of a few prior draws of each sample site: a start for any program."""
-    values = prior_draws(program, jax.random.key(0), draws)
+    values = prior_draws(program, jax.random.key(0), FEW)
     return {name: jnp.median(values[name], axis=0) for name in sample_sites(program)}
 
 
@@ -155,7 +158,7 @@ def checked_medians(program: Program, name: str, expected: Sites) -> Sites:
     ValueError
         If an expected site is missing or has another shape, or if the density is not finite.
     """
-    draws = jax.jit(lambda: prior_draws(program, jax.random.key(0), 15))()
+    draws = jax.jit(lambda: prior_draws(program, jax.random.key(0), FEW))()
     listed = ", ".join(f"{site} {jnp.shape(value)}" for site, value in sorted(expected.items()))
     got = ", ".join(f"{site} {jnp.shape(value)[1:]}" for site, value in sorted(draws.items()))
     for site, value in expected.items():

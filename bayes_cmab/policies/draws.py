@@ -12,7 +12,6 @@ from bayes_cmab.models import RewardModel
 from bayes_cmab.models.priors import Sites
 from bayes_cmab.policies.base import Policy
 from bayes_cmab.posteriors import WeightedDraws, effective_sample_size
-from bayes_cmab.programs import Program
 
 
 class HyperparameterDraws(NamedTuple):
@@ -66,11 +65,6 @@ class DrawsPolicy[State](Policy[State]):
         """Return the arguments of the base."""
         arguments: dict[str, tuple[Any, ...]] = self.base.arguments(data, sites)
         return arguments
-
-    def programs(self, data: Data, sites: Sites) -> dict[str, Program]:
-        """Return the programs of the base."""
-        programs: dict[str, Program] = self.base.programs(data, sites)
-        return programs
 
     def joined(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the programs that must be fitted if some are, in order."""
