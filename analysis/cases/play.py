@@ -35,7 +35,7 @@ WARFARIN = {
     "cbmp-map:both": 20,
     "sharp-map:registry": 20,
     "cbmp-nuts:registry": 20,
-    "cbmp-nuts:own": 20,
+    "cbmp-nuts:own": 14,
 }
 """Policies with their data, and how many trials they have by default."""
 
