@@ -47,10 +47,12 @@ In short (the sections below have the numbers):
   `r` decides. In C it is behind, in A and D the two are not told apart, and with fixed
   hyperparameters it is behind nearly everywhere. At the same β, CME-UCB's larger variance makes
   it explore more, and its score leaves out the variance of `f`, so that a wrong noise of `y`
-  reaches its mean alone. Averaged over draws it is ahead in A, where the fitted agents freeze, and
-  by SVI in B with m = 0; by NUTS it is behind in C, and with both in D with m = 0.
-- *Also in bad trials*: fitted in B with m = 0, and by NUTS in A with m = 50. Fitted in A, its bad
-  trials are the worst of all: the agent never leaves one action.
+  reaches its mean alone. Averaged over draws by NUTS it is ahead in A, where the fitted agents
+  freeze, and in B with m = 0 (there by SVI too), and behind in C and D (by SVI in C with m = 0, and
+  in D).
+- *Also in bad trials*: fitted in B with m = 0 alone. Fitted in A, its bad trials are the worst of
+  all: the agent never leaves one action. Averaged over draws they are behind in three (NUTS) and
+  four (SVI) of the eight cells, and ahead in none.
 - *Unmatched outcomes help*: not CBMP-UCB in the paper's form. What limits it is learning
   `P(r | s, a)`, of which they say nothing ([where reward is lost](models.md)). They hurt a fixed
   agent in B and D, whose noise is far from the prior's median (as it is in C, where they do not),
@@ -61,16 +63,12 @@ In short (the sections below have the numbers):
   policy that knows the law, and a great deal to one that learns it.
 - *The uncertainty of both counts*: adding that of `f` to CME-UCB changes nothing that can be
   seen.
-- *Marginalising*, which the paper does not do, pays where fitting freezes the agent (A) and is
-  lost in D with m = 0 ([the comparison](marginalisation.md)).
+- *Marginalising*, which the paper does not do, pays where fitting freezes the agent (A, by NUTS)
+  and is lost in D with m = 0 ([the comparison](marginalisation.md)).
 
 ![Mean of the cumulative outcome](figures/study_mean.png)
 
 ![0.05 quantile of the cumulative outcome](figures/study_quantile.png)
-
-"""
-UNDRAWN = """Of {name} in {scenes} only the sums of the trials were kept, for the tables
-below; the figures lack it.
 
 """
 AHEAD = """## "Outperforms the state of the art": CBMP-UCB minus CME-UCB
@@ -143,18 +141,6 @@ def section(template: str, frame: pd.DataFrame, pairs: dict[str, tuple[str, str]
     """Return a section on paired differences; nothing if none of them has been run."""
     table, counts = tables.difference_table(frame, pairs)
     return template.format(verdict=tables.sentence(counts)) + table if counts else ""
-
-
-def undrawn(frame: pd.DataFrame, curves: pd.DataFrame, names: Iterable[str]) -> str:
-    """Return what the figures lack of the agents that they show."""
-    drawn = set(zip(curves.setting, curves.offline, curves.agent, strict=True))
-    lines = []
-    for name in names:
-        scenes = tables.scenes(frame[frame.agent == name])
-        lost = [f"{s} (m = {m})" for s, m in scenes if (s, m, name) not in drawn]
-        if lost:
-            lines.append(UNDRAWN.format(name=f"`{name}`", scenes=", ".join(lost)))
-    return "".join(lines)
 
 
 def tails(frame: pd.DataFrame, names: Iterable[str]) -> str:
@@ -256,10 +242,8 @@ def page() -> str:
         *("random", "oracle"),
     ]
     order = [name for name in order if name in set(frame.agent)]
-    curves = tables.STUDY.curves()
     parts = [
         HEAD,
-        undrawn(frame, curves[curves.beta == BETA], read_study(ROOT / "study.toml").figure),
         section(AHEAD, frame, {h: (f"cbmp-{h}", f"cme-{h}") for h in INFERENCES}),
         tails(frame, INFERENCES),
         unmatched(
