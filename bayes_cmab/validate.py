@@ -20,7 +20,7 @@ NOT_NUMBERS = {"c": "complex", "M": "dates", "m": "durations", "S": "bytes", "U"
 """Kinds of NumPy array that would turn into float64, and what they hold."""
 
 
-NO_NUMBERS = (str, bytes, complex, date, timedelta, np.datetime64, np.timedelta64)
+NOT_NUMBER_TYPES = (str, bytes, complex, date, timedelta, np.datetime64, np.timedelta64)
 """Types of elements of an object array that would turn into float64 just so."""
 
 LARGEST_INTEGER = 2**63 - 1
@@ -43,7 +43,7 @@ def _as_array(value: Numbers, name: str) -> FloatArray:
             raise TypeError(NOT_NUMBERS[kind])
         if kind == "O":
             for item in np.asarray(value, dtype=object).flat:
-                if isinstance(item, NO_NUMBERS):
+                if isinstance(item, NOT_NUMBER_TYPES):
                     raise TypeError(f"a {type(item).__name__}")
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:

@@ -6,6 +6,7 @@ sum_c sum_m u_m(x_c) log factor_jcm`` with a factor at each knot m of each colum
 the weights ``u`` (nonnegative, with sum one) go smoothly; beyond the last knots they stay.
 """
 
+import math
 from dataclasses import dataclass
 
 import jax
@@ -16,6 +17,7 @@ from jaxtyping import Array, Float
 from bayes_cmab.models.hyperparameters import TransitionHyperparameters
 from bayes_cmab.models.priors import LogNormal, Sites
 from bayes_cmab.models.transition import Rows, TransitionModel
+from bayes_cmab.validate import number_within
 
 FACTOR = LogNormal(1.0, 0.7)
 
@@ -42,8 +44,7 @@ class HeteroscedasticTransitionModel(TransitionModel):
         super().__post_init__()
         if not self.knots:
             raise ValueError("knots: expected at least one, got none")
-        if not self.width > 0.0:
-            raise ValueError(f"width: expected a positive number, got {self.width}")
+        number_within(self.width, "width", 0.0, math.inf)
 
     def noise_factors(self, p: int, q: int) -> Sites:
         """Sample the factors, inside the program's plate over the dimensions of r."""

@@ -55,9 +55,8 @@ class SVI:
     refit: RefitPolicy = EffectiveSampleSize()
 
     def __post_init__(self) -> None:
-        for name in ("draws", "steps", "passes", "particles"):
+        for name in ("draws", "steps", "passes", "particles", "diagnostic_draws"):
             whole_number(getattr(self, name), name, least=1)
-        whole_number(self.diagnostic_draws, "diagnostic_draws", least=1)
         number_within(self.learning_rate, "learning_rate", 0.0, math.inf)
         check_refit(self.refit)
         if self.diagnostic_draws < self.draws:

@@ -27,6 +27,7 @@ from bayes_cmab.posteriors.marginal_residual import (
     transition_log_likelihood,
 )
 from bayes_cmab.scaling import Scales
+from bayes_cmab.validate import whole_number
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,7 @@ class MarginalResidualPolicy(DrawsPolicy[ResidualDraws]):
     def __post_init__(self) -> None:
         if not isinstance(self.base, ResidualPolicy):
             raise ValueError(f"base: expected a ResidualPolicy, got {self.base!r}")
-        if isinstance(self.pairs, bool) or not isinstance(self.pairs, int) or self.pairs < 1:
-            raise ValueError(f"pairs: expected a whole number of at least 1, got {self.pairs!r}")
+        whole_number(self.pairs, "pairs", least=1)
 
     def joined(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the programs to fit: the embedding is fitted with the transition."""

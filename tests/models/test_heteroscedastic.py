@@ -163,5 +163,6 @@ def test_fitting_finds_where_the_noise_is() -> None:
 def test_wrong_configurations_are_refused() -> None:
     with pytest.raises(ValueError, match="knots: expected at least one, got none"):
         HeteroscedasticTransitionModel(knots=())
-    with pytest.raises(ValueError, match=r"width: expected a positive number, got 0\.0"):
+    message = r"width: expected a number between 0\.0 and inf, got 0\.0"
+    with pytest.raises(ValueError, match=message):
         HeteroscedasticTransitionModel(width=0.0)
